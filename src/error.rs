@@ -102,6 +102,9 @@ rejections! {
         "The run was lost with the replica that ran it.", "Start it again with a new runId.";
     ReplayUnavailable = 503 "replay_unavailable" [retry_after: Some(1)],
         "The gateway cannot check right now whether another replica has this run.", "Try again after the time in `Retry-After`.";
+    ReplayMemoryFull = 503 "replay_memory_full" [problem_type: Some(REDUCED_CAPACITY), retry_after: Some(1)],
+        "The kept runs take all the memory that they may use together.",
+        "Try again shortly, resume with Last-Event-ID, or raise `replay.bytes`.";
     EventsMethodNotAllowed = 405 "events_method_not_allowed" [allow: Some("GET")],
         "The events of a run are read with GET.", "Send the request with the method GET.";
     ThreadBusy = 409 "thread_busy",
@@ -344,6 +347,11 @@ impl Rejection {
     /// Returns the problem document (RFC 9457); `instance` is the request id.
     #[must_use]
     pub fn problem_document(&self, instance: &str) -> String {
+        self.problem_document_with(instance, self.kind.code())
+    }
+
+    /// Returns the problem document with the client's name for the code; `type` keeps the gateway's.
+    pub(crate) fn problem_document_with(&self, instance: &str, code: &str) -> String {
         let registered = self.kind.spec().problem_type;
         let mut problem = serde_json::json!({
             "type": registered.map_or_else(|| format!("urn:diglot:problem:{}", self.kind.code()), str::to_owned),
@@ -351,7 +359,7 @@ impl Rejection {
             "status": self.status(),
             "detail": self.message(),
             "instance": instance,
-            "code": self.kind.code(),
+            "code": code,
             "hint": self.hint(),
         });
         if let Some(policy) = &self.policy {

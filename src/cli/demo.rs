@@ -32,6 +32,7 @@ struct DemoRoute {
 }
 
 const HAI_BLOCKS: &str = "{dialect: hai, content: blocks}";
+const HAI_STRINGS: &str = "{dialect: hai, content: string}";
 
 /// Returns a route for each dialect, plus routes that show more of HAI and AG-UI.
 fn demo_routes() -> Vec<DemoRoute> {
@@ -60,13 +61,13 @@ fn demo_routes() -> Vec<DemoRoute> {
         ),
         route(
             "ag-ui-agent",
-            HAI_BLOCKS,
+            "hai",
             "ag-ui",
             "for HAI clients only: one that reads output blocks talks to an AG-UI agent",
         ),
         route(
             "ag-ui-agent-string",
-            "hai",
+            HAI_STRINGS,
             "ag-ui",
             "for HAI clients only: one that reads strings talks to an AG-UI agent",
         ),

@@ -66,9 +66,11 @@ fn read_events(bytes: &[u8]) -> Vec<String> {
 /// Formats a dialect and its options as a command-line argument.
 fn side_name(side: PeerDialect) -> String {
     let mut options = Vec::new();
-    if side.text_format == TextFormat::Blocks {
-        options.push("blocks");
-    }
+    options.extend(match side.text_format {
+        TextFormat::BySide => None,
+        TextFormat::String => Some("string"),
+        TextFormat::Blocks => Some("blocks"),
+    });
     if side.member_case == MemberCase::Snake {
         options.push("snake");
     }

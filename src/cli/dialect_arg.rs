@@ -1,4 +1,4 @@
-//! Dialect arguments: `hai`, or with options `hai:blocks,snake`.
+//! Dialect arguments: `hai`, or with options `hai:string,snake`.
 
 use crate::config::did_you_mean;
 use crate::dialect::{self, INTERRUPT_TOOL, OPTION_CHOICES, PeerDialect, ToolName};
@@ -8,7 +8,7 @@ use crate::dialect::{self, INTERRUPT_TOOL, OPTION_CHOICES, PeerDialect, ToolName
 pub(super) fn dialect_help() -> String {
     let names: Vec<&str> = dialect::ALL.iter().map(|dialect| dialect.name).collect();
     format!(
-        "{}; options after a colon: hai:blocks,snake (or string, camel), ag-ui-0:pin=0.0.45, ag-ui-snake:timestamp=s, hai:{INTERRUPT_TOOL}=NAME",
+        "{}; options after a colon: hai:string,snake (or blocks, camel), ag-ui-0:pin=0.0.45, ag-ui-snake:timestamp=s, hai:{INTERRUPT_TOOL}=NAME",
         names.join(", ")
     )
 }

@@ -2,6 +2,7 @@
 
 use super::input;
 use super::output::{CliExit, CliResult, ReportFormat, print_line};
+use super::translate_explain::format_counts;
 use crate::config::load;
 use crate::policy::RequestPolicy;
 use crate::policy::dry_run::{GateReport, GateVerdict};
@@ -155,6 +156,9 @@ fn format_route(out: &mut String, route: &ExplainedRoute) {
     line(out, "route", &format!("{}, at {}", route.name, route.path));
     line(out, "request", route.purpose);
     line(out, "client", &format_dialect(&route.client));
+    if !route.client.not_shown.is_empty() {
+        line(out, "", &format!("lost, if the agent sends it: {}", route.client.not_shown.join(", ")));
+    }
     line(out, "agent", &format_dialect(&route.agent));
     if let Some(answer) = route.answer {
         line(out, "answer", answer);
@@ -193,6 +197,10 @@ fn format_agent_request(out: &mut String, step: &ExplainedRequest) {
     }
     if let Some(bytes) = step.body_bytes {
         let _ = writeln!(out, "  body: {bytes} bytes of JSON");
+    }
+    if !step.losses.is_empty() {
+        let losses = format_counts(step.losses.iter().map(|(name, count)| (*name, *count)));
+        let _ = writeln!(out, "  lost: {losses}");
     }
 }
 

@@ -39,7 +39,8 @@ pub(super) struct TranslateArgs {
     /// Format of the input stream
     #[arg(long, value_enum, default_value_t = InputFormat::Auto)]
     input: InputFormat,
-    /// Print to stderr how each event was read, written, carried, repaired or lost, and the totals at the end
+    /// Print to stderr how each event was read, written, carried, repaired or lost, and the totals at the end; what is
+    /// `_not_shown` is carried, but the client's user does not see it
     #[arg(long, conflicts_with_all = ["request", "roundtrip"])]
     explain: bool,
     /// Stop at the first event that violates the protocol, like a route with `guard: strict`: print its line and the rule,
@@ -136,12 +137,21 @@ fn translate_request(arguments: &TranslateArgs) -> Result<CliExit, ReadStop> {
     match request::translate_request(&body, arguments.from, arguments.to, &ids_or_default(arguments)) {
         Ok(translated) => {
             writeln!(io::stdout().lock(), "{}", translated.body).map_err(IoFailure::Output)?;
-            if translated.downgraded > 0 {
-                let file = arguments.file.display();
-                let to = arguments.to.dialect.name;
-                let places = with_plural(translated.downgraded, "place");
+            let file = arguments.file.display();
+            let to = arguments.to.dialect.name;
+            let downgraded = translated.losses[EventLoss::Downgraded as usize];
+            if downgraded > 0 {
+                let places = with_plural(downgraded, "place");
                 print_error(format_args!(
                     "{file}: left out content that older peers of {to} reject, in {places}; `pin` the peer's version to keep it"
+                ));
+            }
+            let hidden = EventLoss::ALL.iter().filter(|loss| loss.is_carried());
+            let hidden = hidden.map(|loss| (loss.label(), translated.losses[*loss as usize]));
+            if hidden.clone().any(|(_, count)| count > 0) {
+                print_error(format_args!(
+                    "{file}: carried, but an agent of {to} does not see it: {}",
+                    format_counts(hidden)
                 ));
             }
             Ok(CliExit::Ok)

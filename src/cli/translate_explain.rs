@@ -4,7 +4,7 @@ use super::output::with_plural;
 use super::recording_reader::EventPosition;
 use crate::dialect::Dialect;
 use crate::translate::explain_trace::TraceEntry;
-use crate::translate::{EventLoss, EventRepair};
+use crate::translate::{EventLoss, EventRepair, LossCounts};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -18,7 +18,7 @@ pub(super) struct TranslateExplainer {
     written: usize,
     carried: BTreeMap<String, u64>,
     repairs: [u64; EventRepair::ALL.len()],
-    losses: [u64; EventLoss::ALL.len()],
+    losses: LossCounts,
 }
 
 /// Notes about one event, by kind.

@@ -87,7 +87,7 @@ section! {
         /// Bytes buffered for one slow client before reading from its agent pauses.
         pub(crate) client_buffer: Scalar<kind::Size> = text("16KiB");
         /// Memory for all runs together whose reading pauses for a slow client; beyond it the client that has read nothing
-        /// for longest is disconnected.
+        /// for longest is disconnected, of the caller that holds most. It has 5 s to read a large event.
         pub(crate) client_buffers: Scalar<kind::Size> = text("32MiB");
         /// Memory for the unfinished events of all agents, and for what the translations of all runs remember; beyond it,
         /// runs that hold more than 64 KiB read no further, and end with an error if for 10 s no run returns memory.
@@ -220,7 +220,7 @@ scalar_or_mapping! {
     pub(crate) enum PeerDialectSpec {
         /// `client: ag-ui`
         Name(kind::DialectRefKind),
-        /// `client: {dialect: hai, content: blocks}`
+        /// `client: {dialect: hai, content: string}`
         Mapping(PeerDialectMapping),
     }
     const FORMS: &'static str = "the name of a dialect or a mapping such as {dialect: NAME}";
@@ -232,15 +232,17 @@ section! {
     pub(crate) struct PeerDialectMapping {
         /// The dialect's name. Required.
         pub(crate) dialect: Required<Scalar<kind::DialectRefKind>>, required "the dialect, such as `dialect: hai`";
-        /// The form of streamed text sent to the peer: plain strings (`string`) or output blocks (`blocks`). Both are
-        /// accepted from it.
+        /// The form of text sent to the peer: plain strings (`string`) or output blocks (`blocks`). Both are accepted from
+        /// it. Clients get blocks by default, and agents strings.
         pub(crate) content: Option<Scalar<kind::Content>>;
         /// The spelling of member names sent to the peer: `camel` or `snake`. Both are accepted from it.
         pub(crate) fields: Option<Scalar<kind::Fields>>;
-        /// The client's tool that asks the user the question of an agent's interrupt; at most 64 bytes.
+        /// The client's tool that asks the user the question of an agent's interrupt; at most 64 bytes. Defaults to
+        /// `confirmAction`; for `cloudbase` to `confirm_action`, and `request_input` for questions that need input.
         pub(crate) interrupt_tool: Option<Scalar<kind::ClientTool>>;
         /// The peer's AG-UI version, such as `0.0.45`: events that this version lacks are translated to ones that it
-        /// has. Without it, the output suits the oldest version, which all versions accept. `0.1` means Python's 0.1.x.
+        /// has. Without it, the output has content parts, all roles of messages and calls that interleave, which clients
+        /// since 0.0.42 accept. `0.1` means Python's 0.1.x.
         pub(crate) pin: Option<Scalar<kind::Pin>>;
         /// The unit of timestamps: `ms`, `s`, or `auto`, which reads numbers below 10^11 as seconds and writes
         /// milliseconds.

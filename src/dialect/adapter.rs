@@ -125,6 +125,8 @@ pub(crate) enum ReleasedEvent<'a> {
     Complete { row: &'static EventRow, outgoing: OutgoingEvent<'a> },
     /// wrapped as CUSTOM
     AsCustom(Event<'a>),
+    /// wrapped as CUSTOM, and has no effect on what any client shows
+    AsCustomNoOp(Event<'a>),
 }
 
 impl<'a> ReleasedEvents<'a> {

@@ -115,8 +115,7 @@ pub(crate) fn unpack(
     for (key, value) in &members {
         match json::parse_members(value).filter(|_| is_named(key, dialect)) {
             Some(mine) => {
-                let (splice, stay): (Members<'_>, Members<'_>) =
-                    mine.into_iter().partition(|(key, _)| splices(key) && name_is_stable(key));
+                let (splice, stay): (Members<'_>, Members<'_>) = mine.into_iter().partition(|(key, _)| splices(key));
                 own.extend(crate::event::into_owned_members(splice));
                 if !stay.is_empty() || value.as_str() == "{}" {
                     rest.push((key.clone().into_owned(), json::to_object(&stay)));
@@ -131,7 +130,7 @@ pub(crate) fn unpack(
 
 /// Returns false for a member name that would not survive a round trip: `type` is the event's, and `run_id` would be
 /// read as `runId`.
-fn name_is_stable(key: &MemberKey<'_>) -> bool {
+pub(crate) fn is_stable_name(key: &MemberKey<'_>) -> bool {
     match key {
         MemberKey::Known(_) => true,
         MemberKey::Other(name) => name != json::TYPE && Field::from_wire(name).is_none(),
@@ -174,6 +173,17 @@ pub(crate) fn unwrap_canonical(extra: &Json<'_>, location: CarryLocation) -> Car
     found
 }
 
+/// Does the same for a message, where `type` is a member like any other.
+pub(crate) fn unwrap_message(extra: &Json<'_>, location: CarryLocation) -> CarriedMembers {
+    let mut found = unwrap_canonical(extra, location);
+    if found.canonical_type.take().is_some() {
+        let ours = location.carry_member().and_then(|(_, key)| json::parse_member(extra, key));
+        let value = ours.and_then(|ours| json::parse_member(&ours, CANONICAL_TYPE));
+        found.canonical.extend(value.map(|value| (extension_key(CANONICAL_TYPE), value)));
+    }
+    found
+}
+
 /// Adds the carried members to the value at `location`; returns `None` if there are none.
 pub(crate) fn wrap_canonical(
     location: CarryLocation,
@@ -200,6 +210,11 @@ pub(crate) fn wrap_canonical(
     let mut extra = host.unwrap_or_default();
     extra.push((MemberKey::Other(Cow::Borrowed(key)), ours));
     Some(json::to_object(&extra))
+}
+
+/// Returns true for a note, which is meant for the gateway alone.
+pub(crate) fn is_note(key: &MemberKey<'_>) -> bool {
+    key.name().starts_with('$')
 }
 
 pub(crate) fn is_named(key: &MemberKey<'_>, name: &str) -> bool {

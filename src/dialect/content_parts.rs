@@ -5,7 +5,7 @@ use super::carry;
 use crate::codec::json;
 use crate::dialect::peer_version::PeerVersion;
 use crate::dialect::table::{ContentParts, PeerDialect};
-use crate::event::input::TOOL;
+use crate::event::input::{TOOL, USER};
 use crate::event::{Json, JsonType, MemberKey, Members};
 use std::borrow::Cow;
 
@@ -48,8 +48,8 @@ pub(crate) fn read(content: &Json<'_>) -> Option<Json<'static>> {
     changed.then(|| json::to_array(&read))
 }
 
-/// Prefers data to a URL, and a URL to a file id.
-fn read_binary(part: &Json<'_>) -> Option<Json<'static>> {
+/// Converts a `binary` part; prefers data to a URL, and a URL to a file id.
+pub(crate) fn read_binary(part: &Json<'_>) -> Option<Json<'static>> {
     let mut members = json::parse_members(part)?;
     if !carry::take(&mut members, json::TYPE)?.is_str(BINARY) {
         return None;
@@ -73,22 +73,24 @@ fn read_binary(part: &Json<'_>) -> Option<Json<'static>> {
     }))
 }
 
-/// Returns the content for a peer, and the original parts if any would be lost. `open` is true if the peer accepts
-/// carried members.
+/// Returns the content for a peer, and the original parts if any would be lost.
 pub(crate) fn write<'a>(
     content: &Json<'a>,
     side: PeerDialect,
-    open: bool,
     role: Option<&Json<'_>>,
 ) -> (Json<'a>, Option<Json<'a>>) {
     let flat = || (Json::string(&joined_text(content)), Some(content.clone()));
     match side.dialect.message.parts {
         ContentParts::Media => (content.clone(), None),
         ContentParts::Never => flat(),
+        ContentParts::OfUser if role.is_some_and(|role| role.is_str(USER)) && has_media(content) => {
+            (content.clone(), None)
+        }
+        ContentParts::OfUser => flat(),
         // Tool results can have parts only since 1.0.
         ContentParts::Binary(_) if role.is_some_and(|role| role.is_str(TOOL)) => flat(),
         ContentParts::Binary(since) if side.peer_version >= since && is_inline(content) => (content.clone(), None),
-        ContentParts::Binary(_) if !accepts_lists(side.peer_version, open) => flat(),
+        ContentParts::Binary(_) if !accepts_lists(side.peer_version) => flat(),
         ContentParts::Binary(_) => match json::parse_elements(content).and_then(|parts| to_binary_parts(&parts)) {
             Some((parts, exact)) => (parts, (!exact).then(|| content.clone())),
             None => flat(),
@@ -96,11 +98,10 @@ pub(crate) fn write<'a>(
     }
 }
 
-/// Returns true if the peer accepts a list as content. In events, 0.0.35 and 0.0.39 fail on one (measured). In
-/// requests, the seed allows it (`content: string | InputContent[]`), so only an agent that is pinned to an older
-/// version gets none.
-fn accepts_lists(pin: PeerVersion, open: bool) -> bool {
-    pin >= PeerVersion::V0_0_42 || (pin == PeerVersion::Any && !open)
+/// Returns true if the peer accepts a list as content. The seed has lists (`content: string | InputContent[]`); 0.0.35
+/// and 0.0.39 fail on one (measured), so a peer that is pinned to them gets none.
+fn accepts_lists(pin: PeerVersion) -> bool {
+    pin >= PeerVersion::V0_0_42 || pin == PeerVersion::Any
 }
 
 const MEDIA_TYPES: [&str; 4] = ["image", "audio", "video", "document"];
@@ -177,6 +178,18 @@ pub(crate) fn joined_text(value: &Json<'_>) -> String {
     let texts: Vec<String> =
         parts.iter().filter_map(|part| json::parse_member(part, TEXT)?.text().map(Cow::into_owned)).collect();
     texts.join(SEPARATOR)
+}
+
+/// Returns true if a part is not text.
+pub(crate) fn has_media(content: &Json<'_>) -> bool {
+    count_media(content) > 0
+}
+
+/// Returns the number of parts other than text.
+pub(crate) fn count_media(content: &Json<'_>) -> usize {
+    let is_text = |part: &Json<'_>| json::parse_member(part, json::TYPE).is_some_and(|kind| kind.is_str(TEXT));
+    let parts = Some(content).filter(|content| content.json_type() == JsonType::Array).and_then(json::parse_elements);
+    parts.unwrap_or_default().iter().filter(|part| !is_text(part)).count()
 }
 
 pub(crate) fn is_parts(value: &Json<'_>) -> bool {

@@ -1,6 +1,6 @@
 //! Detects a peer's dialect, for `auto` routes and for `diglot detect`.
 
-use super::sign::{RequestPattern, RequestSign};
+use super::sign::{RequestPattern, RequestSign, SignWeight};
 use super::table::{FallbackPolicy, ValueAlias};
 use super::{AG_UI_0, ALL, Dialect, EventPattern, PeerDialect};
 use crate::event::{Field, Json, Members, find_member, get};
@@ -13,26 +13,29 @@ pub struct DetectionRule {
     /// the dialect it identifies
     pub dialect: &'static Dialect,
     pub(crate) pattern: EventPattern,
+    /// the strength of the evidence
+    pub weight: SignWeight,
     /// shown in logs
     pub description: &'static str,
 }
 
-/// The detection rules of all dialects; the first match wins. AG-UI comes last, because other dialects include its
-/// events, and rules about missing members come after those about present ones. Variants of AG-UI come after dialects
-/// with their own events, with later entries of [`ALL`] first.
+/// The detection rules of all dialects, the strongest first; the first match is an event's sign. Of rules with the same
+/// weight, AG-UI's come last, because other dialects include its events, and those of its variants after those of
+/// dialects with their own events, with later entries of [`ALL`] first.
 pub static DETECTION_RULES: LazyLock<Vec<DetectionRule>> = LazyLock::new(|| {
     let rules = ALL.iter().enumerate().flat_map(|(index, dialect)| dialect.signs.iter().map(move |sign| (index, sign)));
     let mut rules: Vec<_> = rules.collect();
     rules.sort_by_key(|(index, sign)| {
         let dialect = ALL[*index];
         let is_variant = dialect.fallback == FallbackPolicy::PassThrough;
-        (dialect.is_canonical(), sign.pattern.is_absence(), is_variant, Reverse(*index))
+        (Reverse(sign.weight), dialect.is_canonical(), is_variant, Reverse(*index))
     });
     let rules = rules.into_iter();
     rules
         .map(|(index, sign)| DetectionRule {
             dialect: ALL[index],
             pattern: sign.pattern,
+            weight: sign.weight,
             description: sign.description,
         })
         .collect()
@@ -117,7 +120,8 @@ mod tests {
         };
         assert_eq!(position("RUN_STARTED", &["message_id", "thread_id"]), Some("hai"));
         assert_eq!(position("RUN_STARTED", &["thread_id"]), Some("ag-ui-snake"));
-        assert_eq!(position("RUN_STARTED", &["protocolVersion"]), Some("cloudbase"));
+        assert_eq!(position("RUN_STARTED", &[]), Some("cloudbase"));
+        assert_eq!(position("RUN_STARTED", &["messageId", "protocolVersion"]), Some("ag-ui"));
         assert_eq!(position("THINKING_TEXT_MESSAGE_START", &["messageId"]), Some("ag-ui-snake"));
         assert_eq!(position("TOOL_CALL_RESULT", &["message_id", "tool_name"]), Some("social-app"));
         assert_eq!(position("TOOL_CALL_START", &["args", "threadId"]), Some("social-app"));

@@ -24,10 +24,12 @@ pub(crate) fn restore_chunk<'a>(mut event: Event<'a>, canonical_type: Option<&'s
     event
 }
 
-/// Adds the role to a start event, since the oldest peers accept only one role. Later chunks use the first chunk's role.
+/// Adds the role to a start event, since the oldest peers accept only one role: without a version, a peer has the four
+/// of seed 001. Later chunks use the first chunk's role.
 pub(crate) fn write_explicit_role(version: PeerVersion, kind: EventType, outgoing: &mut OutgoingEvent<'_>) {
     let role = get(&outgoing.members, Field::Role).cloned();
-    let newer = role.as_ref().is_some_and(|role| version < PeerVersion::V0_0_39 && !role.is_str(ASSISTANT));
+    let has_one_role = matches!(version, PeerVersion::V0_1 | PeerVersion::V0_0_35);
+    let newer = role.as_ref().is_some_and(|role| has_one_role && !role.is_str(ASSISTANT));
     if newer || (role.is_none() && kind == EventType::TextMessageStart) {
         crate::event::set(&mut outgoing.members, MemberKey::Known(Field::Role), Json::string(ASSISTANT));
     }

@@ -36,8 +36,14 @@ pub(crate) trait MessageAdapter: std::fmt::Debug + Sync {
         text_format: TextFormat,
     );
 
-    /// Moves messages that answer interrupts into the request's members.
-    fn read_answers(&self, request: &mut Members<'_>, messages: &mut Vec<MessageMembers<'static>>);
+    /// Converts a message whose role the dialect lacks to another form, with the original in the carrying member. Returns
+    /// `None` if the dialect has none for it.
+    fn show(
+        &self,
+        message: &MessageMembers<'_>,
+        dialect: &str,
+        text_format: TextFormat,
+    ) -> Option<MessageMembers<'static>>;
 
     /// Detects the text format used in an event or request, if possible.
     fn detect_text_format(&self, members: &Members<'_>) -> Option<TextFormat>;

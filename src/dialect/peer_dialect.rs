@@ -1,10 +1,11 @@
 //! Options for one side of a route.
 
 use super::adapter::DialectAdapter;
+use super::interrupt_form::{InterruptForm, InterruptTools};
 use super::peer_version::PeerVersion;
 use super::table::{Dialect, MemberCase, PeerDialect, TimestampUnit};
 use super::text_format::TextFormat;
-use super::tool_name::{DEFAULT_INTERRUPT_TOOL, ToolName};
+use super::tool_name::ToolName;
 
 impl PeerDialect {
     /// Creates a side with the default options.
@@ -17,16 +18,26 @@ impl PeerDialect {
             // Dialects without versions have no older peers.
             peer_version: if dialect.is_versioned() { PeerVersion::default() } else { PeerVersion::V0_0_59 },
             timestamp_unit: TimestampUnit::default(),
-            interrupt_tool: ToolName::from_static(DEFAULT_INTERRUPT_TOOL),
+            interrupt_tool: dialect.interrupt_form.and_then(InterruptForm::default_tool).unwrap_or(ToolName::NONE),
             value_aliases: &[],
             error_events: &[],
             is_auto: false,
         }
     }
 
+    /// Returns the side of a client, with its default text format.
+    pub(crate) fn for_client(self) -> Self {
+        PeerDialect { text_format: self.text_format.for_client(), ..self }
+    }
+
     /// Creates an adapter for one direction of a run, if the dialect needs one.
     pub(crate) fn new_adapter(&self) -> Option<Box<dyn DialectAdapter>> {
         self.dialect.adapter.map(|new| new(*self))
+    }
+
+    /// Returns true if the peer has interrupts, or another form in which its user is asked.
+    pub(crate) fn shows_interrupts(&self) -> bool {
+        self.dialect.is_canonical() || self.dialect.interrupt_form.is_some()
     }
 
     /// Returns the configured name.
@@ -40,9 +51,21 @@ impl PeerDialect {
 pub const INTERRUPT_TOOL: &str = "interrupt_tool";
 
 impl PeerDialect {
-    /// Returns the tool for interrupts, if the dialect uses one.
-    pub(crate) fn interrupt_tool_name(&self) -> Option<&str> {
-        self.dialect.option_names.contains(&INTERRUPT_TOOL).then(|| self.interrupt_tool.as_str())
+    /// Returns the form in which the peer's user is asked; `None` if the peer has interrupts itself.
+    pub(crate) fn interrupt_form(&self) -> Option<InterruptForm> {
+        let has_interrupts = self.dialect.is_versioned() && self.peer_version >= PeerVersion::V0_0_57;
+        self.dialect.interrupt_form.filter(|_| !has_interrupts)
+    }
+
+    /// Returns true if calls of this tool may be interrupts.
+    pub(crate) fn is_interrupt_tool(&self, name: &str) -> bool {
+        let Some(InterruptForm::ToolCall(tools)) = self.interrupt_form() else { return false };
+        self.interrupt_tool.as_str() == name || (self.has_default_tool(tools) && tools.input == Some(name))
+    }
+
+    /// Returns true if the route does not name another tool than the dialect's.
+    pub(crate) fn has_default_tool(&self, tools: InterruptTools) -> bool {
+        self.interrupt_tool.as_str() == tools.confirm
     }
 }
 

@@ -4,7 +4,7 @@
 /// (`specs/ag-ui-1.0.md` §1.4). Every later version below 1.0 accepts whatever is written for an earlier one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PeerVersion {
-    /// unknown: write only what every version accepts
+    /// unknown: write what seed 001 prints, which clients since 0.0.42 accept
     #[default]
     Any,
     /// Python's `ag-ui-protocol` 0.1.5 to 0.1.8, which rejects content part lists, and requests with unknown members

@@ -7,17 +7,66 @@ use crate::event::Field;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DialectSign {
     pub(super) pattern: EventPattern,
+    pub(super) weight: SignWeight,
     /// shown in logs and by `diglot detect`
     pub(super) description: &'static str,
 }
 
 impl DialectSign {
-    pub(super) const fn new(pattern: EventPattern, description: &'static str) -> Self {
-        DialectSign { pattern, description }
+    pub(super) const fn new(pattern: EventPattern, weight: SignWeight, description: &'static str) -> Self {
+        DialectSign { pattern, weight, description }
     }
 
-    pub(super) const fn has_member(wire: &'static str, member: &'static str, description: &'static str) -> Self {
-        DialectSign::new(EventPattern::HasMember(wire, member), description)
+    pub(super) const fn own_type(prefix: &'static str, description: &'static str) -> Self {
+        DialectSign::new(EventPattern::TypePrefix(prefix), SignWeight::OwnType, description)
+    }
+
+    pub(super) const fn shared_type(prefix: &'static str, description: &'static str) -> Self {
+        DialectSign::new(EventPattern::TypePrefix(prefix), SignWeight::SharedType, description)
+    }
+
+    pub(super) const fn own_member(wire: &'static str, member: &'static str, description: &'static str) -> Self {
+        DialectSign::new(EventPattern::HasMember(wire, member), SignWeight::OwnMember, description)
+    }
+
+    pub(super) const fn spelling(wire: &'static str, member: &'static str, description: &'static str) -> Self {
+        DialectSign::new(EventPattern::HasMember(wire, member), SignWeight::Spelling, description)
+    }
+
+    pub(super) const fn absence(pattern: EventPattern, description: &'static str) -> Self {
+        DialectSign::new(pattern, SignWeight::Absence, description)
+    }
+}
+
+/// The strength of a sign, weakest first. One sign overrules any number of weaker ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SignWeight {
+    /// an event type that several dialects read alike
+    SharedType,
+    /// something is missing, perhaps by chance
+    Absence,
+    /// a member is spelled as in the dialect, or has a form that most dialects read
+    Spelling,
+    /// a member has content where only this dialect has it, and is lost if the event is read as another's
+    OwnMember,
+    /// the agent declares its version of AG-UI
+    DeclaredVersion,
+    /// only this dialect has the event type
+    OwnType,
+}
+
+impl SignWeight {
+    /// Describes the weight, for the table of rules.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            SignWeight::SharedType => "type of several dialects",
+            SignWeight::Absence => "something missing",
+            SignWeight::Spelling => "spelling",
+            SignWeight::OwnMember => "own member",
+            SignWeight::DeclaredVersion => "declared version",
+            SignWeight::OwnType => "own type",
+        }
     }
 }
 
@@ -46,11 +95,6 @@ impl EventPattern {
             EventPattern::FirstIsNot(own) => first && wire != own && wire != "RUN_ERROR",
         }
     }
-
-    /// Returns true if the pattern matches the absence of something, which is weaker evidence.
-    pub(super) const fn is_absence(self) -> bool {
-        matches!(self, EventPattern::LacksMember(..) | EventPattern::FirstIsNot(_))
-    }
 }
 
 /// A request feature that identifies a client's dialect.
@@ -65,7 +109,7 @@ pub(crate) struct RequestSign {
 
 impl RequestSign {
     pub(super) const fn new(pattern: RequestPattern, description: &'static str) -> Self {
-        RequestSign { pattern, text_format: TextFormat::String, description }
+        RequestSign { pattern, text_format: TextFormat::BySide, description }
     }
 }
 

@@ -3,13 +3,14 @@
 use super::adapter::DialectAdapter;
 use super::carry::{self, CarryLocation};
 use super::event_parts::OutgoingEvent;
+use super::interrupt_form::InterruptForm;
 use super::message_adapter::MessageAdapter;
 use super::peer_version::PeerVersion;
 use super::row::{EventRow, EventShape};
 use super::sign::{DialectSign, RequestSign};
 use super::text_format::TextFormat;
 use super::tool_name::ToolName;
-use crate::event::{Event, EventType, Field, MemberKey};
+use crate::event::{Event, EventLoss, EventType, Field, MemberKey};
 
 /// One dialect, described by its differences from AG-UI 1.0.
 #[derive(Debug)]
@@ -38,10 +39,16 @@ pub struct Dialect {
     pub(crate) common_fields: &'static [Field],
     /// Members of events and their messages that must not leave the gateway, in camelCase.
     pub strip: &'static [&'static str],
+    /// Members of its own events that its clients show to the user, besides what the canonical events have.
+    pub(crate) shown_members: &'static [&'static str],
+    /// Content that its clients get in AG-UI's events, and do not show, because its document does not name them.
+    pub(crate) hidden_content: &'static [EventLoss],
     /// True if frames have an `event:` line with the type.
     pub(crate) has_event_line: bool,
     /// The [`PeerDialect`] options that apply to this dialect.
     pub option_names: &'static [&'static str],
+    /// The form in which a client's user sees interrupts, if the dialect has none itself.
+    pub(crate) interrupt_form: Option<InterruptForm>,
     /// Creates the adapter for rows with [`EventShape::Own`], if there are any.
     pub(crate) adapter: Option<NewAdapter>,
     /// Converts messages, if they differ from AG-UI's in more than names.
@@ -117,7 +124,7 @@ pub struct PeerDialect {
     pub peer_version: PeerVersion,
     /// unit of the timestamps that the gateway writes
     pub timestamp_unit: TimestampUnit,
-    /// calls of this tool are interrupts
+    /// interrupts are calls of this tool
     pub interrupt_tool: ToolName,
     /// aliases that take precedence over the dialect's own
     pub value_aliases: &'static [ValueAlias],
@@ -166,6 +173,8 @@ pub(crate) enum ContentParts {
     Never,
     /// text and media, as in AG-UI 1.0
     Media,
+    /// media only of users, as in AG-UI 1.0; text alone is a string
+    OfUser,
     /// text and `binary`; media since this version
     Binary(PeerVersion),
 }
@@ -176,6 +185,8 @@ pub(crate) enum RunInputFormat {
     Current,
     /// the 0.x form, with exactly seven members, which every older agent accepts
     SevenMembers,
+    /// the same, with messages of four roles and with text as their content
+    PlainMessages,
 }
 
 /// AG-UI's rows, a basis for dialects that replace only some of them.
@@ -272,7 +283,7 @@ impl Dialect {
                         // A carried member with this name would conflict with an alias of the row.
                         key => row.field_aliases.iter().any(|(_, name)| carry::is_named(key, name)),
                     };
-                    let splices = |key: &MemberKey<'_>| !keeps(key);
+                    let splices = |key: &MemberKey<'_>| !keeps(key) && carry::is_stable_name(key);
                     let (own, rest) = carry::unpack(value, self.name, splices);
                     outgoing.extensions.extend(own);
                     let rest = rest.map(|rest| (MemberKey::Known(Field::Metadata), rest));

@@ -1,8 +1,5 @@
 //! A tool name in a fixed-size buffer, so that a side of a route can be `Copy`.
 
-/// The tool that an agent calls to ask the user (HAI §3.3.2).
-pub(super) const DEFAULT_INTERRUPT_TOOL: &str = "confirmAction";
-
 use std::fmt;
 
 /// Maximum length in bytes, the same as model providers' limit for function names.
@@ -16,6 +13,9 @@ pub struct ToolName {
 }
 
 impl ToolName {
+    /// For dialects that ask without a tool; no tool has an empty name.
+    pub(super) const NONE: ToolName = ToolName::from_static("");
+
     /// Returns `None` if `text` is empty, is too long or contains a control character.
     #[must_use]
     pub fn new(text: &str) -> Option<Self> {

@@ -7,7 +7,7 @@ use super::carry;
 use super::event_parts::{IncomingEvent, OutgoingEvent};
 use super::table::{PeerDialect, ValueAlias};
 use crate::codec::json;
-use crate::event::input::ASSISTANT;
+use crate::event::input::{ASSISTANT, TOOL};
 use crate::event::kind::{MemberType, TEXT_ROLES};
 use crate::event::{EventType, Field, Json, Member, MemberKey, Members, get, get_owned, set};
 
@@ -59,6 +59,22 @@ impl AliasLookup {
         self.all_aliases().find(|word| word.field == field && word.canonical == value)
     }
 
+    /// Returns the alias for the only role that a result can have. Seed 002 prints AG-UI's name there, so it is read, and
+    /// written only where it stood.
+    fn result_role(self, role: &str) -> Option<&'static ValueAlias> {
+        let mut words = self.peer.value_aliases.iter().chain(self.peer.dialect.value_aliases);
+        words.find(|word| word.field == Field::Role && word.canonical == TOOL && word.wire == role)
+    }
+
+    fn read_result_role(self, members: &mut Members<'_>, own: &mut Members<'_>) {
+        let Some(original) = get(members, Field::Role).filter(|role| !role.is_str(TOOL)).cloned() else { return };
+        if original.text().is_some_and(|role| self.result_role(&role).is_some()) {
+            set(members, MemberKey::Known(Field::Role), Json::string(TOOL));
+            let notes = vec![(MemberKey::Known(Field::Role), original)];
+            own.push((carry::extension_key(ALIASES_NOTE), json::to_object(&notes)));
+        }
+    }
+
     /// Replaces names with canonical values, and notes any name that writing would not choose.
     fn read(self, fields: Vec<Field>, members: &mut Members<'_>, own: &mut Members<'_>) {
         let mut notes = Members::new();
@@ -83,6 +99,12 @@ impl AliasLookup {
         let notes = carry::take(own, ALIASES_NOTE);
         let notes = notes.as_ref().and_then(json::parse_message).unwrap_or_default();
         let mut lost = Members::new();
+        if let Some(role) = get(&notes, Field::Role).filter(|_| self.kind == Some(EventType::ToolCallResult))
+            && role.text().is_some_and(|role| self.result_role(&role).is_some())
+            && get(members, Field::Role).is_some_and(|now| now.is_str(TOOL))
+        {
+            set(members, MemberKey::Known(Field::Role), role.clone().into_owned());
+        }
         for field in self.aliased_fields(members) {
             let Some(value) = get_owned(members, field) else { continue };
             let Some(text) = value.text() else { continue };
@@ -106,9 +128,18 @@ pub(crate) fn canonical_role(side: PeerDialect, value: &str) -> &str {
     AliasLookup { peer: side, kind: None }.canonical_value(Field::Role, value)
 }
 
+/// Returns the dialect's name for an error code of the gateway.
+pub(crate) fn wire_code(side: PeerDialect, code: &'static str) -> &'static str {
+    let lookup = AliasLookup { peer: side, kind: Some(EventType::RunError) };
+    lookup.alias_of(Field::Code, code).map_or(code, |alias| alias.wire)
+}
+
 pub(crate) fn read_aliases(side: PeerDialect, parts: &mut IncomingEvent<'_>) {
     let words = AliasLookup { peer: side, kind: Some(parts.event.kind) };
     words.read(words.aliased_fields(&parts.event.members), &mut parts.event.members, &mut parts.extensions);
+    if parts.event.kind == EventType::ToolCallResult {
+        words.read_result_role(&mut parts.event.members, &mut parts.extensions);
+    }
 }
 
 /// Replaces the name in one nested member, unless `already` lists that member.

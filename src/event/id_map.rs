@@ -200,20 +200,6 @@ impl<V> IdMap<V> {
         few.iter().chain(many.into_iter().flatten())
     }
 
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (&Json<'static>, &mut V)> {
-        let (few, many) = match self {
-            IdMap::Few(list) => (list.as_mut_slice(), None),
-            IdMap::Many(index) => (&mut [][..], Some(index.entries.values_mut())),
-        };
-        few.iter_mut().chain(many.into_iter().flatten()).map(|(id, value)| (&*id, value))
-    }
-
-    pub(crate) fn retain(&mut self, mut stays: impl FnMut(&Json<'static>, &V) -> bool) {
-        if !self.iter().all(|(id, value)| stays(id, value)) {
-            *self = self.drain().filter(|(id, value)| stays(id, value)).collect();
-        }
-    }
-
     /// Removes all entries and returns them in their order.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = IdEntry<V>> + use<V> {
         let (few, many) = match std::mem::take(self) {

@@ -1,6 +1,6 @@
 //! The canonical request: `RunAgentInput` of AG-UI 1.0, with messages parsed as far as translation needs.
 
-pub(crate) use super::role::{ACTIVITY, ASSISTANT, REASONING, ROLES, TOOL, USER};
+pub(crate) use super::role::{ACTIVITY, ASSISTANT, DEVELOPER, REASONING, ROLES, SYSTEM, TOOL, USER};
 use super::{Json, Members};
 
 /// A request to run an agent. Members other than the messages remain JSON text.

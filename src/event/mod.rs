@@ -21,7 +21,7 @@ pub use field::Field;
 pub(crate) use id_map::IdMap;
 pub(crate) use input::RunAgentInput;
 pub use kind::EventType;
-pub use repair::{EventLoss, EventRepair};
+pub use repair::{EventLoss, EventRepair, LossCounts};
 pub(crate) use value::{Json, JsonType};
 
 use std::borrow::Cow;
@@ -59,6 +59,13 @@ impl MemberKey<'_> {
             MemberKey::Known(field) => field.camel(),
             MemberKey::Other(name) => name,
         }
+    }
+
+    /// Returns the key of the member that AG-UI readers find under this name, in either spelling.
+    #[must_use]
+    pub(crate) fn into_canonical(self) -> Self {
+        let known = Field::from_wire(self.name());
+        known.map_or(self, MemberKey::Known)
     }
 
     #[must_use]

@@ -64,6 +64,10 @@ label_enum! {
         ForeignType = "foreign_type",
         /// an event had the name that AG-UI gives it: it is read as that
         AgUiName = "ag_ui_name",
+        /// AG-UI 1.0 has no event of this type any more (THINKING_*): it is read as its successor (REASONING_*), with an id that the gateway makes
+        RetiredType = "retired_type",
+        /// an older client has one span of thinking with one message at a time: the starts and ends that it needs are added
+        ThinkingFramed = "thinking_framed",
         /// a frame was not an event: it is sent as RAW
         MalformedFrame = "malformed_frame" breaks "each frame is a JSON object with a type and its required members",
         /// a member was in snake_case or occurred twice: it is sent in camelCase, once
@@ -72,7 +76,10 @@ label_enum! {
 }
 
 label_enum! {
-    /// Data dropped on purpose. The list is short, and every entry is counted.
+    /// What the receiver does not get, or gets without showing it. The list is short, and every entry is counted.
+    ///
+    /// Labels that end with `_not_shown` are content that is carried: nothing of it is gone, but the client's user does
+    /// not see it, or, in a request, the agent does not.
     EventLoss {
         /// an event followed the end of the run: it is left out
         AfterTerminal = "after_terminal" breaks "nothing follows the end of a run",
@@ -94,5 +101,52 @@ label_enum! {
         OtherRun = "other_run",
         /// a frame had already been received, in a resumed stream: it is left out
         Repeated = "repeated",
+        /// the receiver's dialect has no form for an activity: it is carried, and not shown
+        ActivityNotShown = "activity_not_shown",
+        /// the receiver's dialect has no form for reasoning: it is carried, and not shown
+        ReasoningNotShown = "reasoning_not_shown",
+        /// the receiver's dialect has no form for a subagent, or for one of its steps: it is carried, and not shown
+        SubagentNotShown = "subagent_not_shown",
+        /// the receiver's dialect has no form for an interrupt: it is carried, and the user is not asked
+        InterruptNotShown = "interrupt_not_shown",
+        /// the receiver's dialect has no place for a part of a content, such as an image: it is carried, and not shown
+        PartNotShown = "part_not_shown",
+        /// the receiver's dialect has no place for a message, or for a text that is shown next to one: it is carried, and not shown
+        TextNotShown = "text_not_shown",
+        /// a frame is no event of the agent's dialect, or one without a canonical form: it is sent as RAW or CUSTOM, and not shown
+        EventNotShown = "event_not_shown",
+    }
+}
+
+impl EventLoss {
+    /// Returns true if the content reaches the receiver, which does not show it.
+    #[must_use]
+    pub const fn is_carried(self) -> bool {
+        matches!(
+            self,
+            EventLoss::ActivityNotShown
+                | EventLoss::ReasoningNotShown
+                | EventLoss::SubagentNotShown
+                | EventLoss::InterruptNotShown
+                | EventLoss::PartNotShown
+                | EventLoss::TextNotShown
+                | EventLoss::EventNotShown
+        )
+    }
+}
+
+/// How often each loss occurred, in the order of [`EventLoss`].
+pub type LossCounts = [u64; EventLoss::ALL.len()];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_distinguish_carried_losses_which_break_no_rule() {
+        for loss in EventLoss::ALL {
+            assert_eq!(loss.is_carried(), loss.label().ends_with("_not_shown"), "{}", loss.label());
+            assert!(!loss.is_carried() || loss.rule().is_none(), "{}", loss.label());
+        }
     }
 }

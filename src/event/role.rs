@@ -1,7 +1,7 @@
 //! The roles of messages.
 
 /// The message roles (`specs/ag-ui-1.0.md` §2).
-pub(crate) const ROLES: &[&str] = &["developer", "system", ASSISTANT, USER, TOOL, ACTIVITY, REASONING];
+pub(crate) const ROLES: &[&str] = &[DEVELOPER, SYSTEM, ASSISTANT, USER, TOOL, ACTIVITY, REASONING];
 
 /// The role of the agent's messages.
 pub(crate) const ASSISTANT: &str = "assistant";
@@ -13,3 +13,7 @@ pub(crate) const TOOL: &str = "tool";
 pub(crate) const ACTIVITY: &str = "activity";
 
 pub(crate) const REASONING: &str = "reasoning";
+
+pub(crate) const DEVELOPER: &str = "developer";
+
+pub(crate) const SYSTEM: &str = "system";

@@ -12,6 +12,7 @@ use super::upstream::{AgentOperation, Cluster, Connector, EndpointRef, Session, 
 use crate::codec::Framing;
 use crate::config::{AgentErrors, PathTemplate};
 use crate::error::{Rejection, RejectionKind};
+use crate::replay::ReplayKey;
 use crate::telemetry::trace::UpstreamSpanBuilder;
 use crate::translate::RunIds;
 use bytes::Bytes;
@@ -34,6 +35,7 @@ pub(super) struct AgentClient {
     pub(crate) cluster: Arc<Cluster>,
     pub(crate) connector: Arc<Connector>,
     pub(crate) request_id: String,
+    pub(crate) caller: ReplayKey,
     pub(crate) spans: UpstreamSpanBuilder,
     /// header fields for both requests
     pub(crate) fields: Arc<HeaderMap>,
@@ -88,7 +90,13 @@ impl AgentClient {
     }
 
     fn upstream_request<'a>(&'a self, operation: AgentOperation<'a>) -> UpstreamRequest<'a> {
-        UpstreamRequest { operation, request_id: &self.request_id, spans: &self.spans, fields: &self.fields }
+        UpstreamRequest {
+            operation,
+            request_id: &self.request_id,
+            caller: self.caller,
+            spans: &self.spans,
+            fields: &self.fields,
+        }
     }
 }
 

@@ -33,6 +33,8 @@ pub(super) struct RunDeadlines {
     ping_limit: Duration,
     /// deadlines that traffic does not extend
     fixed: Vec<Deadline>,
+    /// since when nothing is read from the agent, whose deadlines stand still
+    paused_since: Option<Instant>,
     timer: Pin<Box<Sleep>>,
 }
 
@@ -48,6 +50,7 @@ impl RunDeadlines {
             idle_limit,
             ping_limit: Duration::MAX,
             fixed: Vec::new(),
+            paused_since: None,
             timer,
         }
     }
@@ -62,8 +65,39 @@ impl RunDeadlines {
         self.fixed.retain(|deadline| deadline.kind != kind);
     }
 
+    /// Stops the agent's deadlines while the gateway does not read from it.
+    pub(super) fn pause_agent(&mut self) {
+        self.paused_since = Some(Instant::now());
+        self.reset_timer();
+    }
+
+    /// Resumes the agent's deadlines, later by the time of the pause.
+    pub(super) fn resume_agent(&mut self) {
+        let paused = self.paused_since.take().map_or(Duration::ZERO, |since| since.elapsed());
+        self.last_read += paused;
+        self.last_event += paused;
+        self.fixed.iter_mut().filter(|deadline| deadline.kind == DeadlineKind::FirstEvent).for_each(|deadline| {
+            deadline.at += paused;
+        });
+        self.reset_timer();
+    }
+
     fn next_deadline(&self) -> Option<Deadline> {
-        self.fixed.iter().copied().min_by_key(|deadline| deadline.at)
+        let is_running = |deadline: &Deadline| self.paused_since.is_none() || deadline.kind != DeadlineKind::FirstEvent;
+        self.fixed.iter().copied().filter(is_running).min_by_key(|deadline| deadline.at)
+    }
+
+    /// Returns when the agent has sent nothing, or no event, for too long, unless that is later than anything.
+    fn agent_deadlines(&self) -> [Option<Deadline>; 2] {
+        if self.paused_since.is_some() {
+            return [None, None];
+        }
+        let idle = self.last_read.checked_add(self.idle_limit);
+        let pings = self.last_event.checked_add(self.ping_limit);
+        [
+            idle.map(|at| Deadline { at, kind: DeadlineKind::AgentIdle }),
+            pings.map(|at| Deadline { at, kind: DeadlineKind::PingsOnly }),
+        ]
     }
 
     /// Returns an expired deadline without waiting for the timer, for runs whose agents always have data ready.
@@ -87,7 +121,8 @@ impl RunDeadlines {
 
     /// Restarts the timeouts for the events of a stream.
     pub(super) fn restart_stream(&mut self, idle_limit: Duration, ping_limit: Duration) {
-        (self.idle_limit, self.ping_limit) = (idle_limit, ping_limit);
+        self.idle_limit = idle_limit;
+        self.ping_limit = ping_limit;
         self.last_read = Instant::now();
         self.last_event = self.last_read;
         self.reset_timer();
@@ -110,9 +145,8 @@ impl RunDeadlines {
     }
 
     fn reset_timer(&mut self) {
-        let next = (self.last_write + self.keep_alive).min(self.last_read + self.idle_limit);
-        let next = self.last_event.checked_add(self.ping_limit).map_or(next, |at| next.min(at));
-        let next = self.next_deadline().map_or(next, |deadline| next.min(deadline.at));
+        let deadlines = self.agent_deadlines().into_iter().chain([self.next_deadline()]).flatten();
+        let next = deadlines.map(|deadline| deadline.at).fold(self.last_write + self.keep_alive, Instant::min);
         self.timer.as_mut().reset(next);
     }
 
@@ -122,11 +156,8 @@ impl RunDeadlines {
         if let Some(kind) = self.find_expired() {
             return Err(kind);
         }
-        if now >= self.last_read + self.idle_limit {
-            return Err(DeadlineKind::AgentIdle);
-        }
-        if now.duration_since(self.last_event) >= self.ping_limit {
-            return Err(DeadlineKind::PingsOnly);
+        if let Some(expired) = self.agent_deadlines().into_iter().flatten().find(|deadline| now >= deadline.at) {
+            return Err(expired.kind);
         }
         let due = now >= self.last_write + self.keep_alive;
         if due {
@@ -216,6 +247,37 @@ mod tests {
         assert_eq!((clock.find_expired(), began.elapsed().as_secs()), (Some(DeadlineKind::RunDuration), 70));
         // Also returns immediately.
         clock.wait_expired().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_agents_deadlines_stand_still_while_it_is_not_read() {
+        let began = Instant::now();
+        let mut clock = RunDeadlines::new(KEEP_ALIVE, SILENCE);
+        clock.restart_stream(SILENCE, SILENCE);
+        clock.set_deadline(began, SILENCE, DeadlineKind::FirstEvent);
+        clock.set_deadline(began, 5 * SILENCE, DeadlineKind::RunDuration);
+        tokio::time::sleep(SILENCE / 2).await;
+        clock.pause_agent();
+        while began.elapsed() < 3 * SILENCE {
+            assert!(clock.tick().await.is_ok(), "only keep-alives");
+        }
+        let paused = began.elapsed() - SILENCE / 2;
+        clock.resume_agent();
+        assert_eq!(clock.find_expired(), None);
+        let expired = loop {
+            if let Err(kind) = clock.tick().await {
+                break kind;
+            }
+        };
+        assert_eq!((expired, began.elapsed()), (DeadlineKind::FirstEvent, SILENCE + paused));
+        clock.clear_deadline(DeadlineKind::FirstEvent);
+        assert_eq!(clock.tick().await, Err(DeadlineKind::AgentIdle));
+        // Other deadlines do not wait.
+        clock.pause_agent();
+        while began.elapsed() < 5 * SILENCE {
+            let _ = clock.tick().await;
+        }
+        assert_eq!(clock.find_expired(), Some(DeadlineKind::RunDuration));
     }
 
     #[tokio::test(start_paused = true)]

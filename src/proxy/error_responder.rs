@@ -9,7 +9,7 @@ use super::routes::{PathMatch, PathTarget};
 use crate::codec::Framing;
 use crate::config::access::RouteErrorFormat;
 use crate::config::header_names::REQUEST_ID;
-use crate::dialect::PeerDialect;
+use crate::dialect::{PeerDialect, value_aliases};
 use crate::error::Rejection;
 use crate::policy::{CallerContext, RouteMatch};
 use crate::telemetry::trace::TraceExtension;
@@ -50,6 +50,7 @@ where
         let caller = request.extensions().get::<CallerContext>().cloned().unwrap_or_default();
         let trace = request.extensions().get::<TraceExtension>().cloned();
         let run_error_writer = self.gateway.run_error_writer(&request);
+        let client = self.gateway.find(request.uri().path()).map(|found| found.route.client);
         let method = label::RequestMethod::from_name(request.method().as_str());
         let started_at = Instant::now();
         // A message with both Transfer-Encoding and Content-Length may be processed by the former alone, but "the
@@ -69,7 +70,11 @@ where
                     let request_id = id.to_str().unwrap_or_default();
                     let response = match run_error_writer.filter(|_| rejection.is_run_error()) {
                         Some(writer) => writer.respond(&rejection, request_id),
-                        None => responses::problem(&rejection, request_id),
+                        None => {
+                            let code = rejection.kind.code();
+                            let code = client.map_or(code, |client| value_aliases::wire_code(client, code));
+                            responses::problem(&rejection, code, request_id)
+                        }
                     };
                     let event = internal_event::RequestRejected {
                         route,

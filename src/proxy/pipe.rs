@@ -33,7 +33,7 @@ const H2_CHUNK_LIMIT: usize = 16 << 10;
 const LARGE_WRITE: usize = 64 << 10;
 
 /// Unread bytes of a run that has ended, above which its client counts as slow.
-const LARGE_REMAINDER: usize = 8 << 10;
+pub(super) const LARGE_REMAINDER: usize = 8 << 10;
 
 #[derive(Debug)]
 pub(super) struct PipeWriter<T>(Arc<PipeShared<T>>);

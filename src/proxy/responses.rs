@@ -70,9 +70,9 @@ pub(super) fn resource_metadata(document: &str) -> Response<ResponseBody> {
     response
 }
 
-/// Returns a rejection as a problem document (RFC 9457).
-pub(super) fn problem(rejection: &Rejection, request_id: &str) -> Response<ResponseBody> {
-    let document = rejection.problem_document(request_id);
+/// Returns a rejection as a problem document (RFC 9457), with the code as the client's dialect names it.
+pub(super) fn problem(rejection: &Rejection, code: &str, request_id: &str) -> Response<ResponseBody> {
+    let document = rejection.problem_document_with(request_id, code);
     let mut response = respond(rejection.status(), "application/problem+json", "no-store", document);
     rejection.add_headers(response.headers_mut());
     response

@@ -72,12 +72,15 @@ impl Gateway {
         run: &ReplayKey,
         cursor: Option<Cursor>,
     ) -> Result<Option<Arc<StoredRun>>, Rejection> {
-        if let Some(kept) = self.replay.find(run).filter(|kept| !kept.is_remote) {
-            return Ok(Some(kept));
-        }
+        let own = self.replay.find(run).filter(|kept| !kept.is_remote);
         let Some(replication) = self.replication.as_ref().filter(|_| route.resumable.is_some()) else {
-            return Ok(None);
+            return Ok(own);
         };
+        if let Some(own) = own
+            && !replication.forget_replaced(&own).await
+        {
+            return Ok(Some(own));
+        }
         let mut lifecycle = self.lifecycle.watch();
         let cut = async move { lifecycle.wait_cut().await }.boxed();
         replication.find(RunQuery { caller, run: *run, side: client, cursor }, cut).await.map_err(|error| match error {
@@ -113,6 +116,11 @@ impl Gateway {
         let cursor = check_join_request(route, request.method(), request.headers())?;
         let thread = thread_id.map(|id| thread_key(&route.name, caller_of(request), id));
         let mut kept = thread.and_then(|thread| self.replay.last_of_thread(&thread));
+        if let (Some(own), Some(replication)) = (&kept, &self.replication)
+            && replication.forget_replaced(own).await
+        {
+            kept = None;
+        }
         if let (None, Some(shared), Some(thread)) = (&kept, &self.replication, thread)
             && let Some(run) = shared.last_of_thread(&thread).await?
         {
@@ -145,11 +153,8 @@ impl Gateway {
         }
         let join = || kept.log.join(from, version == Version::HTTP_2, self.lifecycle.enter());
         let reader = match join() {
-            Err(JoinError::NoMemory) => {
-                // Only now: a reader that is refused for another reason must not evict runs.
-                self.replay.make_room(kept.log.retained_bytes(), Some(kept));
-                join()?
-            }
+            // Only now: a reader that is refused for another reason must not evict runs.
+            Err(JoinError::NoMemory) if self.replay.make_room_for_reader(kept, kept.log.retained_bytes()) => join()?,
             joined => joined?,
         };
         let after_number = if let ReadFrom::Cursor(cursor) = from { Some(cursor.number) } else { None };
@@ -198,7 +203,8 @@ impl From<JoinError> for Rejection {
     fn from(error: JoinError) -> Self {
         let kind = match error {
             JoinError::Cursor => RejectionKind::CursorGone,
-            JoinError::Full | JoinError::NoMemory => RejectionKind::TooManyReaders,
+            JoinError::Full => RejectionKind::TooManyReaders,
+            JoinError::NoMemory => RejectionKind::ReplayMemoryFull,
             JoinError::Discarded => RejectionKind::RunNotKept,
         };
         kind.into()

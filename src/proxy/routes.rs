@@ -4,12 +4,12 @@ use super::two_step::TwoStepEvents;
 use super::upstream::{Cluster, Connector};
 use crate::config::replay::OnDisconnect;
 use crate::config::{self, Config, PathId, PathTemplate};
-use crate::dialect::{Dialect, PeerDialect};
+use crate::dialect::PeerDialect;
 use crate::policy::{RequestKind, RouteMatch};
 use crate::telemetry::{Metrics, RouteMetrics};
 use crate::translate::AllowedTools;
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The paths of runs that continue after their clients disconnect.
@@ -52,10 +52,7 @@ pub(super) struct RouteEntry {
     /// present for two-step clients
     pub(crate) two_step: Option<TwoStepEvents>,
     pub(crate) client: PeerDialect,
-    /// the configured dialect
     pub(crate) agent: PeerDialect,
-    /// on `auto` routes, the detected dialect, used for later requests
-    pub(crate) detected_dialect: Arc<OnceLock<&'static Dialect>>,
     pub(crate) tools: Option<Arc<AllowedTools>>,
     pub(crate) cluster: Arc<Cluster>,
     pub(crate) metrics: Arc<RouteMetrics>,
@@ -69,7 +66,6 @@ impl RouteEntry {
         before: Option<&RouteEntry>,
     ) -> Result<Self, String> {
         let metrics = registry.route(&route.name, route.client, route.agent);
-        let agent = before.filter(|before| is_same_agent(&before.config, route));
         let name: Arc<str> = route.name.as_str().into();
         let route_match = |request_kind| {
             Arc::new(RouteMatch {
@@ -98,7 +94,6 @@ impl RouteEntry {
             two_step: TwoStepEvents::new(route, before.and_then(|before| before.two_step.as_ref())),
             client: route.client,
             agent: route.agent,
-            detected_dialect: agent.map(|before| Arc::clone(&before.detected_dialect)).unwrap_or_default(),
             tools: allowed.map(|names| Arc::new(AllowedTools::new(names.iter().map(String::as_str)))),
             cluster: match before.filter(|before| before.cluster.is_reusable_for(route)) {
                 Some(before) => Arc::clone(&before.cluster),
@@ -108,13 +103,6 @@ impl RouteEntry {
             metrics,
             name,
         })
-    }
-
-    pub(super) fn current_agent(&self) -> PeerDialect {
-        match self.detected_dialect.get() {
-            Some(dialect) => PeerDialect { is_auto: true, ..PeerDialect::new(dialect) },
-            None => self.agent,
-        }
     }
 }
 
@@ -134,10 +122,4 @@ pub(super) fn build_routes(
         routes.insert(settings.path.clone(), route);
     }
     Ok(routes)
-}
-
-/// Compares all settings except those that concern clients.
-fn is_same_agent(one: &config::RouteConfig, other: &config::RouteConfig) -> bool {
-    let config::RouteConfig { path, events_path, client, guard, access, on_disconnect, .. } = one.clone();
-    *one == config::RouteConfig { path, events_path, client, guard, access, on_disconnect, ..other.clone() }
 }

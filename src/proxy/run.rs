@@ -10,8 +10,9 @@
 //! `close` sends the terminal event, or a rejection if the client has no response yet. Until then the run may also be
 //! ended by a disconnect (or, if it survives that, by a stop or a lack of readers), by shutdown or by a deadline.
 
+mod close;
+
 use super::agent_client::{ReconnectBudget, ReconnectSource, is_retryable, is_stream_break};
-use super::closed_run::ClosedRun;
 use super::deadlines::{DeadlineKind, RunDeadlines, now_millis};
 use super::run_context::{AgentRequest, RunContext};
 use super::run_end::{ReadEnd, ReconnectOutcome, RunEndReason, RunInterrupt, release_session};
@@ -20,12 +21,11 @@ use super::run_output::RunOutput;
 use super::slow_clients::AGENT_READ_BUFFER;
 use super::translation_sink::{AgentBacklog, TranslationSink};
 use super::upstream::Session;
-use crate::config::access::{OnExpiry, RouteErrorFormat};
 use crate::error::{Rejection, RejectionKind};
 use crate::event::run::RunEnding;
 use crate::replay::LogStopReason;
 use crate::telemetry::internal_event;
-use crate::telemetry::label::{EventDirection, RunOutcome};
+use crate::telemetry::label::EventDirection;
 use crate::translate::Stream;
 use futures_util::future::{BoxFuture, FutureExt};
 use std::future::Future;
@@ -79,8 +79,8 @@ impl RunTask {
         }
     }
 
-    /// Executes the run to its end and records the outcome. To keep a waiting run small, everything except relaying is boxed, and a block is used because an `async fn`
-    /// stores its arguments twice.
+    /// Executes the run to its end and records the outcome. To keep a waiting run small, everything except relaying is
+    /// boxed, and a block is used because an `async fn` stores its arguments twice.
     pub(super) fn run(
         mut self: Box<Self>,
         request: Box<AgentRequest>,
@@ -145,7 +145,8 @@ impl RunTask {
         Ok((self.await_response(response, Some(start_tx)).await?, Some(source)))
     }
 
-    /// Waits for the agent's response. `start_tx` is present if the client has no response yet. Boxed, since connecting needs a large future, but only early in the run.
+    /// Waits for the agent's response. `start_tx` is present if the client has no response yet. Boxed, since connecting
+    /// needs a large future, but only early in the run.
     async fn await_response<T>(
         &mut self,
         response: BoxFuture<'static, Result<T, Rejection>>,
@@ -280,7 +281,7 @@ impl RunTask {
     /// Reads at least one piece of the body, plus any others that are ready.
     async fn read_batch(&mut self, session: &mut Session) -> ControlFlow<ReadEnd> {
         self.backlog.wait_for_turn().await;
-        if !self.memory.may_grow()
+        if !self.memory.try_grow()
             && let Err(reason) = self.wait_for_memory().boxed().await
         {
             return ControlFlow::Break(ReadEnd::Interrupted(reason));
@@ -332,15 +333,15 @@ impl RunTask {
 
     /// Waits until other runs hold less.
     async fn wait_for_memory(&mut self) -> Result<(), RunEndReason> {
+        self.deadlines.pause_agent();
         let interrupt = Self::next_interrupt(&self.output, &mut self.context, &mut self.deadlines, None);
-        tokio::select! {
+        let waited = tokio::select! {
             biased;
-            room = self.memory.wait_for_room() => {
-                self.deadlines.on_read(true);
-                room.map_err(RunEndReason::from)
-            }
+            room = self.memory.wait_for_room() => room.map_err(RunEndReason::from),
             interrupt = interrupt => Err(RunEndReason::from_interrupt(interrupt, &self.context)),
-        }
+        };
+        self.deadlines.resume_agent();
+        waited
     }
 
     /// Sends keep-alives while the agent sends nothing, until an event ends the run.
@@ -427,71 +428,6 @@ impl RunTask {
             }
         }
         self.output.push(&mut self.out, number)
-    }
-
-    async fn close(mut self: Box<Self>, reason: RunEndReason, start_tx: Option<StartSender>) -> ClosedRun {
-        let reason = match reason {
-            RunEndReason::ClientGone if self.output.is_unread() => RunEndReason::Unread,
-            reason => reason,
-        };
-        let abort = matches!(reason, RunEndReason::Expired) && self.context.access.on_token_expiry == OnExpiry::Close;
-        let stopped = matches!(reason, RunEndReason::Stopped);
-        let (outcome, mut rejection) = reason.into_outcome();
-        let refused = start_tx.is_some_and(|start_tx| self.send_start(start_tx, rejection.as_ref()));
-        // Sends the reason to a client that returns to an abandoned run.
-        if outcome == RunOutcome::ClientGone && self.output.is_logged() {
-            rejection = Some(RejectionKind::RunAbandoned.into());
-        }
-        match &rejection {
-            // The only client already has its response.
-            Some(_) if refused && !self.output.is_logged() => {}
-            Some(_) if abort => self.output.abort(),
-            Some(rejection) => {
-                self.stream.fail(rejection.kind.code(), rejection.message(), now_millis(), &mut self.out);
-                self.flush_final().await;
-            }
-            None if stopped => {
-                self.stream.cancel(now_millis(), &mut self.out);
-                self.flush_final().await;
-            }
-            None => {}
-        }
-        if outcome == RunOutcome::AgentError {
-            self.context.record.summary.agent_error = self.stream.take_agent_error();
-        }
-        // Also counts what was read without producing an event for the client.
-        self.context.record_metrics(self.stream.report_mut());
-        self.context.record.summary.reader_count = self.output.reader_count();
-        self.context.record.close(outcome, rejection.as_ref());
-        let caller = self.context.caller_key();
-        let RunContext { lifecycle, slow_clients, .. } = self.context;
-        ClosedRun { output: self.output, lifecycle, slow_clients, caller }
-    }
-
-    fn send_start(&mut self, start_tx: StartSender, rejection: Option<&Rejection>) -> bool {
-        let Some(rejection) = rejection else {
-            // The client learns of the run's end from the stream.
-            let _ = start_tx.send(Ok(()));
-            return false;
-        };
-        if start_tx.is_closed() {
-            return false;
-        }
-        // Before responding to the client, because it may immediately repeat the request.
-        self.output.forget();
-        let refused = start_tx.send(Err(rejection.clone())).is_ok();
-        if refused && self.context.access.errors == RouteErrorFormat::Http {
-            self.context.record.summary.status = rejection.status();
-        }
-        refused
-    }
-
-    async fn flush_final(&mut self) {
-        if self.flush_output().await.is_err() {
-            // A client that has left misses nothing; one that returns reads it from the log.
-            self.context.record.count_written(self.out.len());
-            let _ = self.output.push(&mut self.out, self.stream.last_frame_number());
-        }
     }
 }
 

@@ -10,12 +10,11 @@ use super::slow_clients::SlowClients;
 use super::upstream::{Cluster, Connector};
 use crate::codec::Framing;
 use crate::config::access::{AccessConfig, OnExpiry};
-use crate::dialect::Dialect;
 use crate::replay::ReplayKey;
 use crate::telemetry::internal_event;
 use crate::translate::TranslationReport;
 use bytes::Bytes;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 pub(super) struct RunContext {
@@ -24,7 +23,6 @@ pub(super) struct RunContext {
     pub(crate) lifecycle: LifecycleWatch,
     pub(crate) slow_clients: Arc<SlowClients>,
     pub(crate) keep_alive: Duration,
-    pub(crate) detected_dialect: Arc<OnceLock<&'static Dialect>>,
     pub(crate) access: Arc<AccessConfig>,
     pub(crate) record: RunRecord,
 }
@@ -67,7 +65,7 @@ impl RunContext {
 
     pub(super) fn record_metrics(&mut self, report: &mut TranslationReport) {
         let record = &mut self.record;
-        if let Some(detected) = record.metrics.count_report(report, &mut record.summary.totals) {
+        for detected in record.metrics.count_report(report, &mut record.summary.totals) {
             record.summary.agent_dialect = report.agent;
             internal_event::DialectDetected {
                 run: record.log_fields(),
@@ -76,8 +74,6 @@ impl RunContext {
                 because: detected.description,
             }
             .emit();
-            // All agents of a route are alike, so the first detection applies to all.
-            let _ = self.detected_dialect.set(detected.dialect);
         }
     }
 }

@@ -85,8 +85,8 @@ impl RunMemoryShare {
         self.counted = counted;
     }
 
-    /// Returns whether the run may read on.
-    pub(super) fn may_grow(&mut self) -> bool {
+    /// Returns whether the run may read on; if it is the only one beyond the limit, it takes the exemption.
+    pub(super) fn try_grow(&mut self) -> bool {
         let RunMemory { used, limit, is_exceeded_by_one, .. } = &*self.total;
         if self.counted == 0 || self.exceeds || used.load(Ordering::Relaxed) <= limit.load(Ordering::Relaxed) {
             return true;
@@ -101,11 +101,11 @@ impl RunMemoryShare {
         loop {
             let mut returned = pin!(total.returned.notified());
             returned.as_mut().enable();
-            if self.may_grow() {
+            if self.try_grow() {
                 return Ok(());
             }
             if timeout(WAIT_TIMEOUT, returned).await.is_err() {
-                return if self.may_grow() { Ok(()) } else { Err(RunMemoryFull) };
+                return if self.try_grow() { Ok(()) } else { Err(RunMemoryFull) };
             }
         }
     }
@@ -127,17 +127,17 @@ mod tests {
         let memory = RunMemory::new(4 * UNCOUNTED, Arc::new(Metrics::new().expect("unique names")));
         let (mut large, mut other, mut small) = (memory.start_run(), memory.start_run(), memory.start_run());
         large.resize(3 * UNCOUNTED);
-        assert!(large.may_grow());
+        assert!(large.try_grow());
         other.resize(2 * UNCOUNTED);
         small.resize(UNCOUNTED);
         assert_eq!(memory.used.load(Ordering::Relaxed), 5 * UNCOUNTED);
-        assert!(small.may_grow() && large.may_grow() && !other.may_grow());
+        assert!(small.try_grow() && large.try_grow() && !other.try_grow());
         let mut waiting = Box::pin(other.wait_for_room());
         assert!(poll!(&mut waiting).is_pending());
         large.resize(UNCOUNTED);
         assert_eq!(waiting.await, Ok(()));
         large.resize(3 * UNCOUNTED);
-        assert!(other.may_grow() && large.may_grow() != other.exceeds);
+        assert!(other.try_grow() && large.try_grow() != other.exceeds);
         drop((large, other, small));
         assert_eq!(memory.used.load(Ordering::Relaxed), 0);
     }
@@ -147,10 +147,10 @@ mod tests {
         let memory = RunMemory::new(UNCOUNTED, Arc::new(Metrics::new().expect("unique names")));
         let (mut first, mut second) = (memory.start_run(), memory.start_run());
         first.resize(2 * UNCOUNTED);
-        assert!(first.may_grow());
+        assert!(first.try_grow());
         second.resize(2 * UNCOUNTED);
         assert_eq!(second.wait_for_room().await, Err(RunMemoryFull));
         drop(first);
-        assert!(second.may_grow());
+        assert!(second.try_grow());
     }
 }

@@ -41,7 +41,7 @@ use crate::telemetry::label::{AuthMethod, AuthReason, RequestMethod};
 use crate::telemetry::trace::{RequestAttributes, RequestSpan, TraceExtension};
 use crate::translate::recap::{Recap, RecapInput};
 use crate::translate::request::{self, RequestRefusal, TranslatedRequest};
-use crate::translate::{EventLoss, RunIds, Stream, detect};
+use crate::translate::{RunIds, Stream, detect};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, Version};
@@ -125,7 +125,6 @@ impl Gateway {
         // After all that may refuse the run. From here on the thread belongs to its caller even if the run fails: it is
         // unknown what the agent saw of the run, and a retry comes from this caller.
         self.policy.threads.claim(&route.start_match, head.caller.identity(), &ids.thread_id).await?;
-        route.metrics.series.losses.get(EventLoss::Downgraded).inc_by(rewritten.request.downgraded);
         let permits = ClientPermits { _run: permit, _open_run: route.metrics.open_run(), _stream: stream_permit };
         match resumable.zip(keys) {
             Some((resumable, keys)) => self.start_logged(route, resumable, keys, head, rewritten, permits).await,
@@ -299,6 +298,7 @@ impl Gateway {
             .with_allowed_tools(route.tools.clone())
             .with_budget(access.run.events.map(NonZero::get), access.run.bytes.map(NonZero::get));
         stream.write_as(head.framing);
+        stream.report_mut().add_losses(&request.losses);
         if let Some(token) = token {
             stream = stream.with_frame_ids(token.as_str());
         }
@@ -308,6 +308,7 @@ impl Gateway {
             cluster: Arc::clone(&route.cluster),
             connector: Arc::clone(&self.connector),
             request_id: request_id.clone(),
+            caller: caller_key(&head.caller),
             spans: trace.upstream_spans(),
             fields: Arc::new(self.policy.upstream_fields(&head.parts, &route.start_match)),
             agent_errors: route.config.agent_errors,
@@ -339,7 +340,6 @@ impl Gateway {
             lifecycle: self.lifecycle.watch(),
             slow_clients: Arc::clone(&self.slow_clients),
             keep_alive: self.keep_alive,
-            detected_dialect: Arc::clone(&route.detected_dialect),
             access: Arc::clone(access),
             record,
         };
@@ -404,7 +404,7 @@ impl RunRequestHead {
     fn rewrite(&self, route: &RouteEntry, body: Bytes, is_kept: bool) -> Result<RewrittenRequest, Rejection> {
         let fresh = RunIds::new(&Uuid::now_v7().to_string(), &Uuid::now_v7().to_string());
         let (client, because) = detect_client(route, self.framing, &body);
-        let agent = route.current_agent();
+        let agent = route.agent;
         let tools = route.tools.as_deref();
         let translate = || request::translate_input(&body, client, agent, &fresh, tools, is_kept);
         let request =

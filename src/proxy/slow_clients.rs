@@ -9,7 +9,7 @@
 //! Runs whose clients read in time never get here. A client that reads a little waits anew, so that it outlives those that
 //! read nothing.
 
-use crate::replay::{ReplayKey, beyond_one_entry};
+use crate::replay::{ReplayKey, excess_over_one_entry};
 use crate::sync::Mutex;
 use crate::telemetry::Metrics;
 use std::cmp::Reverse;
@@ -19,7 +19,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-/// Memory of a waiting run besides its output: the read buffer of its connection to the agent.
+/// Memory of a waiting run besides its output: what it has read from its agent, or an HTTP/2 agent has sent before that.
 pub(super) const AGENT_READ_BUFFER: usize = 64 << 10;
 
 /// Time that a client has to read a large event, once in each wait. Smaller writes are followed by others, so that a client
@@ -47,6 +47,14 @@ struct WaitingClient {
     caller: ReplayKey,
     bytes: usize,
     cut_off: Arc<Notify>,
+}
+
+/// The waiting clients of one caller.
+struct CallerWaits {
+    bytes: usize,
+    clients: usize,
+    /// the number of the one that has waited longest
+    oldest: u64,
 }
 
 /// A run that waits for its client; dropped when it no longer waits.
@@ -89,14 +97,14 @@ impl WaitingClients {
     /// Returns the client that has waited longest, of the caller that holds most. Each client is cut off only once, so
     /// the sums are not kept.
     fn next_cut_off(&self) -> Option<u64> {
-        let mut callers: HashMap<&ReplayKey, (usize, usize, u64)> = HashMap::new();
+        let mut callers: HashMap<&ReplayKey, CallerWaits> = HashMap::new();
         for (number, client) in &self.clients {
-            let (bytes, clients, _) = callers.entry(&client.caller).or_insert((0, 0, *number));
-            *bytes += client.bytes;
-            *clients += 1;
+            let waits = callers.entry(&client.caller).or_insert(CallerWaits { bytes: 0, clients: 0, oldest: *number });
+            waits.bytes += client.bytes;
+            waits.clients += 1;
         }
-        let excess = |(bytes, clients, oldest)| (beyond_one_entry(bytes, clients), Reverse(oldest));
-        callers.into_values().max_by_key(|held| excess(*held)).map(|(.., oldest)| oldest)
+        let excess = |waits: &CallerWaits| (excess_over_one_entry(waits.bytes, waits.clients), Reverse(waits.oldest));
+        callers.into_values().max_by_key(excess).map(|waits| waits.oldest)
     }
 }
 

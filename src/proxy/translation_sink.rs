@@ -106,7 +106,7 @@ impl<'r> TranslationSink<'r> {
 
     pub(super) fn has_room(&mut self) -> bool {
         self.fault.is_none()
-            && self.memory.may_grow()
+            && self.memory.try_grow()
             && !self.backlog.is_turn_over
             && self.out.len() < BATCH
             && self.stream.ending().is_none()

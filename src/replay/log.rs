@@ -57,9 +57,8 @@ const CHUNK_OVERHEAD: usize = 64;
 /// Memory of a run besides its frames: the structures here and in the store.
 const RUN_OVERHEAD: usize = 1 << 10;
 
-const MAX_READ: usize = 64 << 10;
-
-const MAX_WATCHED_READ: usize = 16 << 10;
+/// Each connection of a slow reader holds a piece of this size, which is counted nowhere.
+const MAX_READ: usize = 16 << 10;
 
 const MAX_READERS: usize = 16;
 
@@ -179,6 +178,11 @@ impl RunLog {
         (RUN_OVERHEAD + state.retained_bytes()).saturating_sub(state.counted_bytes)
     }
 
+    /// Returns the memory that eviction frees at once.
+    pub(super) fn evictable_bytes(&self) -> usize {
+        self.state.lock().counted_bytes.saturating_sub(RUN_OVERHEAD)
+    }
+
     /// Disconnects all readers. The run continues without them.
     pub(crate) fn cut_off_readers(&self) {
         let mut state = self.state.lock();
@@ -238,6 +242,15 @@ impl RunLog {
 
     pub(crate) fn recap_through(&self) -> u64 {
         self.state.lock().first_number() - 1
+    }
+
+    /// Waits until the readers of a discarded log have read all frames, or have left.
+    pub(crate) async fn wait_freed(&self) {
+        self.wait_until(|| {
+            let state = self.state.lock();
+            (state.chunks.is_empty() || state.readers.is_empty()).then_some(())
+        })
+        .await;
     }
 
     pub(crate) async fn wait_for_event(&self, number: u64) {

@@ -21,5 +21,5 @@ pub(crate) use replication::{
     ClaimResult, ReplicaSettings, ReplicatedRuns, ReplicationUnavailable, RunLookupError, RunQuery,
 };
 pub(crate) use store::{
-    InsertOutcome, NewRun, ReplayKey, RunDescriptor, RunKeys, RunStore, StoredRun, beyond_one_entry,
+    InsertOutcome, NewRun, ReplayKey, RunDescriptor, RunKeys, RunStore, StoredRun, excess_over_one_entry,
 };

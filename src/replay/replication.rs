@@ -190,6 +190,26 @@ impl ReplicatedRuns {
         Ok(Some(stored))
     }
 
+    /// Returns whether another replica has started another request's run with the key of an ended run, which is then
+    /// forgotten here. If Redis does not respond, it is served on.
+    pub(crate) async fn forget_replaced(&self, ended: &Arc<StoredRun>) -> bool {
+        let RunKeys { run, body, .. } = &ended.keys;
+        // What is not copied yet is newer than what Redis has.
+        let is_copied = !ended.is_remote && !ended.log.is_open() && self.owned_run(run).is_none();
+        if !is_copied {
+            return false;
+        }
+        let mut command = redis::cmd("HMGET");
+        command.arg(self.keys.run(run)).arg(&["t", "b"]);
+        let reply = self.in_time(self.send_command::<(Option<String>, Option<String>)>(command)).await;
+        let Ok((Some(token), Some(stored_body))) = reply else { return false };
+        let is_replaced = token != ended.log.token.as_str() && stored_body != hex::encode(body);
+        if is_replaced {
+            self.store.evict_replaced(ended);
+        }
+        is_replaced
+    }
+
     pub(crate) async fn last_of_thread(&self, thread: &ReplayKey) -> Result<Option<ReplayKey>, ReplicationUnavailable> {
         let reply = self.in_time(self.send_command::<Option<String>>(Cmd::get(self.keys.last(thread)))).await?;
         Ok(reply.as_deref().and_then(redis_protocol::parse_key))

@@ -5,8 +5,10 @@
 //!               │ the run failed to begin, or was cut
 //!               └──────────────▶ removed
 //! ```
-//! Only ended runs are evicted: first those of the caller that holds most, then the oldest. If there is no room, a live run is not stored or its log is discarded. The logs take their
-//! memory from [`StoreBytes`], which they share.
+//! Only ended runs are evicted: first those of the caller that holds most, then the oldest. If there is no room, a live run
+//! is not stored or its log is discarded. A reader that needs a recap evicts runs of its own caller, and of those that hold
+//! more; if that does not suffice, it is refused and evicts none. The logs take their memory from [`StoreBytes`], which they
+//! share.
 
 use super::RunToken;
 use super::log::{LogLimits, LogRetention, LogWriter, RunLog};
@@ -162,13 +164,20 @@ impl RunStore {
     pub(crate) fn set_bounds(&self, replay: ReplayConfig, backlog: usize) {
         *self.bounds.lock() = StoreBounds { replay, backlog };
         self.total.set_limit(replay.bytes);
-        self.make_room(0, None);
+        let mut runs = self.runs.lock();
+        while self.total.missing(0) > 0 && self.evict_next(&mut runs, EvictionReason::Bytes) {}
     }
 
-    /// Evicts ended runs, except one, until there is room for so many bytes or no such run is left.
-    pub(crate) fn make_room(&self, bytes: usize, except: Option<&StoredRun>) {
+    /// Evicts ended runs, so that another reader of `joined` gets `bytes`. Returns `false`, evicting nothing, if those that
+    /// may be evicted for it do not suffice.
+    pub(crate) fn make_room_for_reader(&self, joined: &StoredRun, bytes: usize) -> bool {
         let mut runs = self.runs.lock();
-        while self.total.lacks(bytes) && self.evict_next(&mut runs, EvictionReason::Bytes, except) {}
+        let Some(chosen) = runs.choose_for_reader(joined, bytes, self.total.missing(bytes)) else { return false };
+        for run in chosen {
+            self.evict(&mut runs, &run, Some(EvictionReason::Bytes));
+            run.log.evict();
+        }
+        true
     }
 
     pub(crate) fn find(&self, run: &ReplayKey) -> Option<Arc<StoredRun>> {
@@ -195,7 +204,7 @@ impl RunStore {
             self.evict(&mut runs, &existing, Some(EvictionReason::Replaced));
         }
         while runs.by_key.len() >= replay.runs.get() {
-            if !self.evict_next(&mut runs, EvictionReason::Runs, None) {
+            if !self.evict_next(&mut runs, EvictionReason::Runs) {
                 return InsertOutcome::Full;
             }
         }
@@ -210,7 +219,7 @@ impl RunStore {
         let total = Some(Arc::clone(&bytes));
         let log = Arc::new(RunLog::new(token, recap, remote_through.unwrap_or_default(), limits, total));
         while !log.recount() {
-            if !self.evict_next(&mut runs, EvictionReason::Bytes, None) {
+            if !self.evict_next(&mut runs, EvictionReason::Bytes) {
                 return InsertOutcome::Full;
             }
         }
@@ -228,8 +237,8 @@ impl RunStore {
     }
 
     /// Evicts an ended run. For memory, it is freed at once, and its readers are cut off.
-    fn evict_next(&self, runs: &mut StoredRuns, why: EvictionReason, except: Option<&StoredRun>) -> bool {
-        let Some(next) = runs.next_evicted(why, except) else { return false };
+    fn evict_next(&self, runs: &mut StoredRuns, why: EvictionReason) -> bool {
+        let Some(next) = runs.next_evicted(why) else { return false };
         let is_evicted = self.evict(runs, &next, Some(why));
         if why == EvictionReason::Bytes {
             next.log.evict();
@@ -251,6 +260,11 @@ impl RunStore {
             let _ = queue.try_send(EvictedRun { keys: old.keys, token: old.log.token });
         }
         true
+    }
+
+    /// Evicts a run whose key another replica's run has now.
+    pub(super) fn evict_replaced(&self, old: &Arc<StoredRun>) {
+        self.evict(&mut self.runs.lock(), old, Some(EvictionReason::Replaced));
     }
 
     fn sweep(&self) -> Option<Instant> {
@@ -308,27 +322,66 @@ impl StoredRuns {
         true
     }
 
-    /// Returns the oldest ended run of the caller that holds most, except one; if possible one without readers. Its
-    /// cost grows with the callers, but each run is evicted only once.
-    fn next_evicted(&self, why: EvictionReason, except: Option<&StoredRun>) -> Option<Arc<StoredRun>> {
-        let ended = |number: &u64| {
-            let run = &self.ended.get(number)?.run;
-            (!except.is_some_and(|except| std::ptr::eq(except, &**run))).then_some(run)
-        };
+    /// Returns the oldest ended run of the caller that holds most; if possible one without readers. Its cost grows with
+    /// the callers, but each run is evicted only once.
+    fn next_evicted(&self, why: EvictionReason) -> Option<Arc<StoredRun>> {
         let candidates = self.callers.values().filter_map(|held| {
-            let oldest = held.ended.iter().find(|number| ended(number).is_some())?;
+            let oldest = held.ended.first()?;
             let amount = if why == EvictionReason::Bytes { held.bytes.total() } else { held.runs };
-            Some((beyond_one_entry(amount, held.runs), Reverse(*oldest), held))
+            Some((excess_over_one_entry(amount, held.runs), Reverse(*oldest), held))
         });
         let (_, _, held) = candidates.max_by_key(|(excess, oldest, _)| (*excess, *oldest))?;
-        let unread = held.ended.iter().filter_map(ended).find(|run| !run.log.has_readers());
-        unread.or_else(|| held.ended.iter().find_map(ended)).cloned()
+        let mut ended = self.ended_of(held);
+        let oldest = ended.next()?;
+        let unread = std::iter::once(oldest).chain(ended).find(|run| !run.log.has_readers());
+        Some(Arc::clone(unread.unwrap_or(oldest)))
+    }
+
+    /// Chooses ended runs without readers that return `missing` bytes, so that a reader of `joined` gets `bytes`: first
+    /// those of its own caller, then those of callers that hold more than it would. Returns `None` if they do not suffice.
+    fn choose_for_reader(&self, joined: &StoredRun, bytes: usize, missing: usize) -> Option<Vec<Arc<StoredRun>>> {
+        let caller = &joined.keys.caller;
+        let unread = |held| {
+            let unread = self.ended_of(held).filter(|run| !std::ptr::eq(&***run, joined) && !run.log.has_readers());
+            unread.map(|run| (run, run.log.evictable_bytes()))
+        };
+        let own = self.callers.get(caller);
+        let mut own_total = own.map_or(0, |held| held.bytes.total()).saturating_add(bytes);
+        let (mut chosen, mut freed) = (Vec::new(), 0);
+        for (run, size) in own.into_iter().flat_map(unread) {
+            if freed >= missing {
+                break;
+            }
+            own_total = own_total.saturating_sub(size);
+            freed += size;
+            chosen.push(Arc::clone(run));
+        }
+        let others = self.callers.iter().filter(|(other, _)| *other != caller).map(|(_, held)| held);
+        let mut larger: Vec<_> = others.filter(|held| held.bytes.total() > own_total).collect();
+        larger.sort_by_key(|held| Reverse(held.bytes.total()));
+        for held in larger {
+            let mut total = held.bytes.total();
+            for (run, size) in unread(held) {
+                if freed >= missing || total <= own_total {
+                    break;
+                }
+                total = total.saturating_sub(size);
+                freed += size;
+                chosen.push(Arc::clone(run));
+            }
+        }
+        (freed >= missing).then_some(chosen)
+    }
+
+    /// Returns a caller's ended runs, the oldest first.
+    fn ended_of(&self, held: &CallerRuns) -> impl Iterator<Item = &Arc<StoredRun>> {
+        held.ended.iter().filter_map(|number| self.ended.get(number)).map(|ended| &ended.run)
     }
 }
 
 /// Returns what a caller holds beyond one entry of average size. When something shared is full, the caller with the most
 /// pays first; callers with one entry each pay in the order of age, whatever its size.
-pub(crate) fn beyond_one_entry(held: usize, entries: usize) -> usize {
+pub(crate) fn excess_over_one_entry(held: usize, entries: usize) -> usize {
     held - held.checked_div(entries).unwrap_or(held)
 }
 
@@ -345,7 +398,7 @@ struct StoreSlot {
 
 impl LogRetention for StoreSlot {
     fn evict_ended(&self) -> bool {
-        self.store.evict_next(&mut self.store.runs.lock(), EvictionReason::Bytes, None)
+        self.store.evict_next(&mut self.store.runs.lock(), EvictionReason::Bytes)
     }
 
     fn record_discarded(&self, why: EvictionReason) {

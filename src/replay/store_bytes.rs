@@ -27,9 +27,9 @@ impl StoreBytes {
         self.limit.store(limit, Ordering::Relaxed);
     }
 
-    /// Returns whether `more` bytes would exceed the limit.
-    pub(super) fn lacks(&self, more: usize) -> bool {
-        self.used.load(Ordering::Relaxed).saturating_add(more) > self.limit.load(Ordering::Relaxed)
+    /// Returns by how much `more` bytes would exceed the limit.
+    pub(super) fn missing(&self, more: usize) -> usize {
+        self.used.load(Ordering::Relaxed).saturating_add(more).saturating_sub(self.limit.load(Ordering::Relaxed))
     }
 
     /// Changes a share of `before` bytes to `after`. Returns `false`, changing nothing, if it grows beyond the limit.

@@ -36,6 +36,9 @@ const TOKEN_PREFIXES: &[&str] = &[
 /// Minimum length of such a token; shorter words are names, such as `sk-learn`.
 const MIN_PREFIXED_TOKEN: usize = 12;
 
+/// Maximum length of a name after its secret word.
+const MAX_NAME_REST: usize = 64;
+
 /// Parts of names whose values are secret, in lower case without punctuation.
 const SECRET_NAMES: &[&str] = &[
     "password",
@@ -59,10 +62,21 @@ pub(crate) fn mask_secrets(text: &str, limit: usize) -> String {
     let text = mask_urls(&last_line_of_traceback(text));
     let mut masked = String::with_capacity(text.len());
     let mut rest = text.as_str();
+    // What is left after the last run of Base64 that was checked, so that each is checked only once.
+    let mut unchecked = rest.len();
     while let Some(first) = rest.chars().next() {
         if rest.starts_with("-----BEGIN") {
             masked.push_str(MASK);
             break;
+        }
+        if rest.len() <= unchecked && is_base64(first) {
+            let (run, after) = rest.split_at(rest.find(|c| !is_base64(c)).unwrap_or(rest.len()));
+            unchecked = after.len();
+            if run.contains('/') && is_random_base64(run) {
+                masked.push_str(MASK);
+                rest = after;
+                continue;
+            }
         }
         let word_end = rest.find(is_delimiter).unwrap_or(rest.len());
         if word_end == 0 {
@@ -71,7 +85,8 @@ pub(crate) fn mask_secrets(text: &str, limit: usize) -> String {
             continue;
         }
         let (word, after) = rest.split_at(word_end);
-        if let Some(value) = is_secret_name(word).then(|| find_value(after)).flatten() {
+        let name_end = if is_secret_name(word) { find_name_end(after) } else { None };
+        if let Some(value) = name_end.and_then(|end| find_value(after, end)) {
             masked.push_str(word);
             masked.push_str(&after[..value.start]);
             masked.push_str(MASK);
@@ -134,29 +149,53 @@ fn is_secret_name(word: &str) -> bool {
     !name.ends_with("tokens") && SECRET_NAMES.iter().any(|part| name.contains(part))
 }
 
-/// Returns the range of the value in the text after a name: `: value`, `="value"`, or `": "value` with quotes around
-/// the name. `None` if no value follows.
-fn find_value(after: &str) -> Option<std::ops::Range<usize>> {
+/// Returns where the name ends whose secret word comes before `after`: at once, or before a quote if the name continues, as in
+/// `"token/github": …`.
+fn find_name_end(after: &str) -> Option<usize> {
+    if !after.starts_with('/') {
+        return Some(0);
+    }
+    let mut start = after.char_indices().take(MAX_NAME_REST);
+    let (end, c) = start.find(|(_, c)| !c.is_ascii_alphanumeric() && !"/._-".contains(*c))?;
+    matches!(c, '"' | '\'' | '\\').then_some(end)
+}
+
+/// Returns the range of the value in the text after a name, which ends at `name_end`: `: value`, `="value"`, or `": "value"`
+/// with quotes around the name. `None` if no value follows.
+fn find_value(after: &str, name_end: usize) -> Option<std::ops::Range<usize>> {
     let skip =
         |at: usize, set: &str| after[at..].find(|c: char| !set.contains(c)).map_or(after.len(), |more| at + more);
-    let separator = skip(0, "\"'\\ ");
+    let separator = skip(name_end, "\"'\\ ");
     let first = after[separator..].chars().next()?;
     if !matches!(first, ':' | '=') {
         return None;
     }
     let begin = skip(separator, ":=> ");
-    let start = skip(begin, "\"'\\");
-    let quote = after[begin..start].chars().next_back();
+    let opening = skip(begin, "\\");
+    let quote = after[opening..].chars().next().filter(|first| matches!(first, '"' | '\''));
+    let start = if quote.is_some() { opening + 1 } else { begin };
     let value = &after[start..];
     let end = match quote {
-        // JSON within JSON has a backslash before the quote, too.
-        Some(quote) => value.find(quote).map(|end| value[..end].trim_end_matches('\\').len()),
+        Some(quote) => find_closing_quote(value, quote, opening - begin),
         // A header field or a cookie has blanks: its value ends with its line.
         None if after[separator..].starts_with(": ") => value.find('\n'),
         None => value.find(|c: char| c.is_whitespace() || c == '&'),
     };
     let end = end.unwrap_or(value.len());
     (end > 0).then(|| start..start + end)
+}
+
+/// Returns the end of a string that has `backslashes` before its opening quote: JSON within JSON has one, and within that
+/// three. Within the string, a quote has more, unless these are escaped backslashes.
+fn find_closing_quote(value: &str, quote: char, backslashes: usize) -> Option<usize> {
+    let mut before = 0;
+    value.char_indices().find_map(|(at, c)| {
+        if c == quote && before % (2 * (backslashes + 1)) <= backslashes {
+            return Some(at - before.min(backslashes));
+        }
+        before = if c == '\\' { before + 1 } else { 0 };
+        None
+    })
 }
 
 /// Returns whether a credential follows the name of its scheme.
@@ -182,6 +221,23 @@ fn is_random(word: &str) -> bool {
     is_key && mixed && !is_uuid && word.len() >= if cases { 20 } else { 32 }
 }
 
+fn is_base64(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '+' | '/')
+}
+
+/// Returns whether text with slashes looks like a random key rather than a path: it has digits and both cases, and at least
+/// every sixth character is of another kind than the one before, other than after the capital of a word.
+fn is_random_base64(text: &str) -> bool {
+    let has = |is: fn(&u8) -> bool| text.bytes().any(|byte| is(&byte));
+    let mixed = has(u8::is_ascii_digit) && has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase);
+    let kind = |byte: u8| (byte.is_ascii_digit(), byte.is_ascii_uppercase(), byte.is_ascii_lowercase());
+    let is_change = |pair: &&[u8]| {
+        let is_in_word = !pair[0].is_ascii_lowercase() && pair[1].is_ascii_lowercase();
+        pair[0] != b'/' && pair[1] != b'/' && kind(pair[0]) != kind(pair[1]) && !is_in_word
+    };
+    text.len() >= 20 && mixed && text.as_bytes().windows(2).filter(is_change).count() * 6 >= text.len()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -205,6 +261,17 @@ mod tests {
             ("sent Bearer abcdefgh to it", "sent Bearer *** to it"),
             ("got eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln here", "got *** here"),
             ("key AKIAIOSFODNN7EXAMPLE", "key ***"),
+            ("key wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY.", "key ***."),
+            ("secret_key=wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "secret_key=***"),
+            ("in /srv/app2/src/Components/Button3/RunEnd.tsx", "in /srv/app2/src/Components/Button3/RunEnd.tsx"),
+            (r#"{"token/github": "hunter2", "n": 1}"#, r#"{"token/github": "***", "n": 1}"#),
+            ("see secret/path: it is empty", "see secret/path: it is empty"),
+            (r#"{"password": "hun\"ter2", "n": "x"}"#, r#"{"password": "***", "n": "x"}"#),
+            (r#"{"password": "\"hunter2", "n": "x"}"#, r#"{"password": "***", "n": "x"}"#),
+            (r#"{"password": "hunter2\\", "n": "x"}"#, r#"{"password": "***", "n": "x"}"#),
+            (r#"{\"password\":\"hun\\\"ter2\\\\\",\"n\":1}"#, r#"{\"password\":\"***\",\"n\":1}"#),
+            (r#"{\\\"password\\\":\\\"hunter2\\\",\\\"n\\\":1}"#, r#"{\\\"password\\\":\\\"***\\\",\\\"n\\\":1}"#),
+            (r#"{'password': "it's", 'n': 1}"#, r#"{'password': "***", 'n': 1}"#),
             ("id wJalrXUtnFEMIK7MDENGbPxRfiCY", "id ***"),
             ("0123456789abcdef0123456789abcdef", "***"),
             ("a -----BEGIN PRIVATE KEY-----\nMII", "a ***"),
@@ -226,7 +293,7 @@ mod tests {
     fn shortens_after_masking_and_in_linear_time() {
         assert_eq!(mask_secrets("ab cd", 3), "ab ");
         assert_eq!(mask_secrets("a://u:hunter2@b", 9), "a://***@b");
-        for long in ["://", "token ", "password: ", "\"", "线=", "Bearer ", "%"] {
+        for long in ["://", "token ", "password: ", "\"", "线=", "Bearer ", "%", "token/", "aB1/", "\\"] {
             assert!(mask_secrets(&long.repeat(20_000), 500).chars().count() <= 500);
         }
     }

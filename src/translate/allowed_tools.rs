@@ -6,7 +6,7 @@
 //!   events  ─▶ run guard ── TOOL_CALL_START, the first chunk, calls in messages ──▶ the run is stopped, or on to the client
 //! ```
 //! A call is checked when it begins, so text, arguments and results cost nothing. The tool that the gateway uses to ask
-//! a client's user ([`PeerDialect::interrupt_tool`]) is exempt: its calls are created after this check, and the client
+//! a client's user ([`PeerDialect::is_interrupt_tool`]) is exempt: its calls are created after this check, and the client
 //! may always offer it.
 
 use super::request_refusal::{RequestRefusal, refuse};
@@ -56,7 +56,7 @@ impl AllowedTools {
                 ));
             };
             let (path, name) =
-                names.into_iter().find(|(_, name)| !self.allows(name) && client.interrupt_tool_name() != Some(name))?;
+                names.into_iter().find(|(_, name)| !self.allows(name) && !client.is_interrupt_tool(name))?;
             let reason = format!("the tool `{}` is not allowed on this route", printable_name(&name));
             Some(RequestRefusal::forbidden_tool(place + path, reason))
         })

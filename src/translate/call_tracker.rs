@@ -4,10 +4,10 @@
 use super::carry::GATEWAY_KEY;
 use super::message_ids::IDS_LIMIT;
 use super::report::TranslationReport;
-use super::{carry, memory_limits};
+use super::{carry, memory_limits, not_shown};
 use crate::codec::json;
 use crate::event::input::{MessageMembers, TOOL};
-use crate::event::{Event, EventRepair, EventType, Field, Json, JsonType, Members, get};
+use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json, JsonType, Members, get};
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
@@ -91,6 +91,9 @@ impl CallTracker {
             };
             if let Some((keep, out)) = split {
                 report.count_repair(repair);
+                if repair == EventRepair::InterruptRepeated {
+                    report.count_loss_times(EventLoss::InterruptNotShown, not_shown::count_elements(&out));
+                }
                 taken.push((key.clone(), out));
                 *value = keep;
             }

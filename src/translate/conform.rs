@@ -6,12 +6,12 @@
 
 use super::event_shapes::{DEFAULT_ERROR_MESSAGE, event_to_value};
 use super::report::TranslationReport;
-use super::{carry, json_patch, message, nested_values, tool_result_id};
+use super::{carry, json_patch, message_repair, nested_values, not_shown, tool_result_id};
 use crate::codec::json;
 use crate::event::kind::{MemberType, Slot};
 use crate::event::schema::{self, RESULT_CONTENT};
 use crate::event::value::SAFE_INTEGER;
-use crate::event::{Event, EventRepair, EventType, Field, Json, JsonType, MemberKey, Members, find_member};
+use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json, JsonType, MemberKey, Members, find_member};
 
 /// The `source` of RAW events that wrap an irreparable event.
 const INVALID_SOURCE: &str = "diglot.invalid";
@@ -19,7 +19,7 @@ const INVALID_SOURCE: &str = "diglot.invalid";
 pub(super) fn conform<'a>(mut event: Event<'a>, report: &mut TranslationReport) -> Event<'a> {
     let kind = event.kind;
     if kind == EventType::MessagesSnapshot {
-        message::repair_snapshot(&mut event, report);
+        message_repair::repair_snapshot(&mut event, report);
     }
     let broken: Vec<&Slot> = event
         .members
@@ -134,6 +134,9 @@ fn repair_member(event: &mut Event<'_>, slot: &Slot, carried: &mut Members<'stat
         }
         None => {
             report.count_repair(EventRepair::ValueCarried);
+            if field == Field::Outcome {
+                report.count_loss_times(EventLoss::InterruptNotShown, not_shown::count_interrupts(&value));
+            }
             crate::event::set(carried, MemberKey::Known(field), value.into_owned());
         }
     }
@@ -151,7 +154,7 @@ fn is_input(value: &Json<'_>) -> bool {
         && is_text(Field::RunId)
         && is_list(Field::Tools)
         && is_list(Field::Context)
-        && crate::event::get(&members, Field::Messages).is_some_and(message::are_valid)
+        && crate::event::get(&members, Field::Messages).is_some_and(message_repair::are_valid)
 }
 
 /// The string members of a token usage object; its other known members are integers.
@@ -254,6 +257,7 @@ fn default_value(event: &Event<'_>, slot: &Slot) -> Option<Json<'static>> {
 
 fn wrap_as_raw(event: &Event<'_>, report: &mut TranslationReport) -> Event<'static> {
     report.count_repair(EventRepair::MalformedFrame);
+    report.count_loss(EventLoss::EventNotShown);
     Event::new(EventType::Raw)
         .with(Field::Event, event_to_value(event))
         .with(Field::Source, Json::string(INVALID_SOURCE))

@@ -1,12 +1,16 @@
 //! Detects the dialect of a stream or request by the signs in the dialect tables and the form of the request.
 //!
+//! ```text
+//!   event ─▶ its strongest sign ─▶ SignTally ─▶ another dialect leads ─▶ what was read so far is read again as that dialect
+//!                                            ╰▶ the same one leads
+//! ```
 //! A stream counts as AG-UI until it shows a sign of another dialect: until then both read the same, so no event has to
-//! wait.
+//! wait. Each stream is judged by its own events alone.
 
 use crate::codec::json;
 use crate::dialect::{
-    AG_UI, ALL, DETECTION_RULES, DetectionRule, Dialect, EventPattern, MemberCase, PeerDialect, PeerVersion,
-    REQUEST_RULES, UNDETECTED_DIALECT,
+    AG_UI, ALL, DETECTION_RULES, DetectionRule, Dialect, MemberCase, PeerDialect, PeerVersion, REQUEST_RULES,
+    SignWeight, UNDETECTED_DIALECT,
 };
 use crate::event::input::{ASSISTANT, TOOL};
 use crate::event::{Field, Json, JsonType, MemberKey, get};
@@ -17,56 +21,140 @@ pub(crate) struct DetectedDialect {
     pub(crate) evidence: &'static str,
 }
 
-/// Number of events whose members are compared; types are compared until a dialect is detected.
-const MAX_INSPECTED_EVENTS: u32 = 16;
+/// Maximum number of events that are kept to be read again.
+const MAX_KEPT_EVENTS: usize = 1024;
 
-/// Maximum total size of buffered events in bytes. The first event is buffered regardless of its size.
+/// Maximum total size of kept events in bytes. The first event is kept regardless of its size.
 const MAX_KEPT_BYTES: usize = 256 << 10;
 
+/// Maximum size of an event's members before its piece of text; pieces with more are treated like other events.
+const MAX_PIECE_HEAD_BYTES: usize = 1 << 10;
+
+/// The different signs that a stream has shown.
+#[derive(Debug, Default)]
+struct SignTally {
+    signs: Vec<&'static DetectionRule>,
+    leader: Option<&'static Dialect>,
+}
+
+impl SignTally {
+    /// Adds a sign. Returns true if another dialect leads from now on.
+    fn add(&mut self, sign: &'static DetectionRule) -> bool {
+        if self.signs.iter().any(|seen| std::ptr::eq(*seen, sign)) {
+            return false;
+        }
+        self.signs.push(sign);
+        // Of dialects with equal evidence, the one that was seen first leads.
+        let leads = match self.leader {
+            Some(leader) if std::ptr::eq(leader, sign.dialect) => false,
+            Some(leader) => self.evidence_for(sign.dialect) > self.evidence_for(leader),
+            None => true,
+        };
+        if leads {
+            self.leader = Some(sign.dialect);
+        }
+        leads
+    }
+
+    /// Returns the weight of the dialect's strongest signs, and their number: weaker ones do not count beside them.
+    fn evidence_for(&self, dialect: &Dialect) -> (Option<SignWeight>, usize) {
+        let weights = || self.signs.iter().filter(|sign| std::ptr::eq(sign.dialect, dialect)).map(|sign| sign.weight);
+        let strongest = weights().max();
+        (strongest, weights().filter(|weight| Some(*weight) == strongest).count())
+    }
+
+    /// Returns the weight of the leader's strongest sign.
+    fn weight(&self) -> Option<SignWeight> {
+        self.leader.and_then(|leader| self.evidence_for(leader).0)
+    }
+
+    /// Returns the leader and its first sign of the greatest weight.
+    fn result(&self) -> Option<&'static DetectionRule> {
+        let leader = self.leader?;
+        let weight = self.weight();
+        self.signs.iter().copied().find(|sign| std::ptr::eq(sign.dialect, leader) && Some(sign.weight) == weight)
+    }
+}
+
+/// Detects the dialect of a stream while it arrives, and keeps its events for the readers of other dialects.
 #[derive(Debug, Default)]
 pub(super) struct DialectDetector {
-    events: u32,
-    is_settled: bool,
+    tally: SignTally,
+    has_begun: bool,
     kept_events: Vec<String>,
     kept_bytes: usize,
+    /// the last event up to its piece of text, if it has one
+    piece_head: String,
+    /// whether an event was not kept that a reader of another variant of AG-UI may need
+    is_incomplete: bool,
 }
 
 impl DialectDetector {
-    /// Returns the first sign of a dialect, and the events buffered before it.
-    pub(crate) fn inspect(&mut self, data: &str) -> Option<(&'static DetectionRule, Vec<String>)> {
-        if self.is_settled {
+    /// Returns the sign of an event if it makes another dialect lead.
+    pub(crate) fn inspect(&mut self, data: &str) -> Option<&'static DetectionRule> {
+        let is_first = !std::mem::replace(&mut self.has_begun, true);
+        // Another piece of the same text has no other members.
+        if self.is_next_piece(data) {
             return None;
         }
-        self.events += 1;
-        // Later, only the type is evidence, and an event without these words need not be parsed.
-        let by_type =
-            |sign: &DetectionRule| matches!(sign.pattern, EventPattern::TypePrefix(start) if data.contains(start));
-        if self.events > MAX_INSPECTED_EVENTS && !DETECTION_RULES.iter().any(by_type) {
-            return None;
+        let least = if self.is_incomplete { Some(SignWeight::OwnType) } else { self.tally.weight() };
+        let sign = matching_signs(data, is_first).next().filter(|sign| Some(sign.weight) >= least)?;
+        self.tally.add(sign).then_some(sign)
+    }
+
+    /// Keeps an event that was read, until nothing can overrule the leader except an event type of another dialect,
+    /// which needs nothing from before.
+    pub(crate) fn keep(&mut self, data: &str) {
+        if self.is_next_piece(data) {
+            return;
         }
-        let found = matching_signs(data, self.events == 1)
-            .next()
-            .filter(|sign| self.events <= MAX_INSPECTED_EVENTS || matches!(sign.pattern, EventPattern::TypePrefix(_)));
-        self.is_settled = found.is_some();
-        if found.is_none()
-            && self.events <= MAX_INSPECTED_EVENTS
-            && (self.events == 1 || self.kept_bytes + data.len() <= MAX_KEPT_BYTES)
-        {
+        self.piece_head.clear();
+        self.piece_head.push_str(piece_head(data).unwrap_or_default());
+        if self.is_incomplete || self.tally.weight() >= Some(SignWeight::DeclaredVersion) {
+            return;
+        }
+        let is_within = self.kept_bytes + data.len() <= MAX_KEPT_BYTES && self.kept_events.len() < MAX_KEPT_EVENTS;
+        if is_within || self.kept_events.is_empty() {
             self.kept_bytes += data.len();
             self.kept_events.push(data.to_owned());
+        } else {
+            self.is_incomplete = true;
         }
-        found.map(|sign| (sign, std::mem::take(&mut self.kept_events)))
     }
+
+    /// Returns true if no later sign can change the result.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.tally.weight() == Some(SignWeight::OwnType)
+    }
+
+    /// Returns the events that were read so far, except further pieces of a text.
+    pub(crate) fn kept_events(&self) -> &[String] {
+        &self.kept_events
+    }
+
+    pub(crate) fn kept_bytes(&self) -> usize {
+        self.kept_bytes
+    }
+
+    fn is_next_piece(&self, data: &str) -> bool {
+        !self.piece_head.is_empty() && piece_head(data) == Some(&*self.piece_head)
+    }
+}
+
+/// Returns an event up to its delta, if that names the item that the delta belongs to.
+fn piece_head(data: &str) -> Option<&str> {
+    let head = &data[..data.find(r#""delta":"#)?];
+    let names_item = head.contains("Id\"") || head.contains("_id\"");
+    (names_item && head.len() <= MAX_PIECE_HEAD_BYTES).then_some(head)
 }
 
 /// Returns the signs in an event, the decisive one first.
 pub(crate) fn matching_signs(data: &str, first: bool) -> impl Iterator<Item = &'static DetectionRule> {
     let members = json::parse_open_object(data).ok();
     let wire = members.as_ref().and_then(|object| Some(object.kind.as_ref()?.text()?.into_owned()));
-    let names: Vec<String> =
-        members.into_iter().flat_map(|object| object.members).map(|(key, _)| key.name().to_owned()).collect();
+    let members = members.map(|object| object.members).unwrap_or_default();
     DETECTION_RULES.iter().filter(move |sign| {
-        let has = |name: &str| names.iter().any(|own| own == name);
+        let has = |name: &str| members.iter().any(|(key, _)| key.name() == name);
         wire.as_ref().is_some_and(|wire| sign.pattern.matches(wire, &has, first))
     })
 }
@@ -78,22 +166,24 @@ pub(crate) fn dialect_of_event(wire: &str, data: &str) -> Option<&'static Dialec
     candidates.find(|dialect| dialect.has_event(wire))
 }
 
-/// Detects the dialect of a captured stream: the one with the most signs, or the first seen if several tie.
+/// Detects the dialect of a captured stream: the one with the strongest signs, then the one with the most of them, then
+/// the first. Also returns each sign where it first occurs.
 pub(crate) fn detect_stream<'e>(
     events: impl Iterator<Item = &'e str>,
 ) -> (DetectedDialect, Vec<(usize, &'static DetectionRule)>) {
-    let mut seen: Vec<(usize, &'static DetectionRule)> = Vec::new();
     let events: Vec<&str> = events.collect();
+    let mut tally = SignTally::default();
+    let mut seen = Vec::new();
     for (at, data) in events.iter().enumerate() {
-        let sign = matching_signs(data, at == 0)
-            .next()
-            .filter(|sign| seen.iter().all(|(_, other)| other.pattern != sign.pattern));
-        seen.extend(sign.map(|sign| (at, sign)));
+        let Some(sign) = matching_signs(data, at == 0).next() else { continue };
+        let count = tally.signs.len();
+        tally.add(sign);
+        if tally.signs.len() > count {
+            seen.push((at, sign));
+        }
     }
-    let count = |dialect: &Dialect| seen.iter().filter(|(_, sign)| std::ptr::eq(sign.dialect, dialect)).count();
-    let best = seen.iter().rev().max_by_key(|(_, sign)| count(sign.dialect));
-    let found = match best {
-        Some((_, sign)) => DetectedDialect {
+    let found = match tally.result() {
+        Some(sign) => DetectedDialect {
             peer: detect_options(PeerDialect::new(sign.dialect), events.iter().copied()),
             evidence: sign.description,
         },
@@ -206,6 +296,75 @@ mod tests {
             let (found, _) = detect_stream(events.iter().copied());
             assert_eq!(found.peer.dialect.name, *dialect, "{events:?}: {}", found.evidence);
         }
+    }
+
+    fn run_started(members: &str) -> String {
+        format!(r#"{{"type":"RUN_STARTED",{members}}}"#)
+    }
+
+    /// The stronger sign overrules the weaker, whichever comes first.
+    #[test]
+    fn weighs_all_signs_of_a_stream() {
+        const BUSINESS_DATA: &str = r#"{"type":"BUSINESS_DATA_START","messageId":"m"}"#;
+        const ANSWER: &str = r#"{"type":"TEXT_MESSAGE_END","messageId":"m","answer":"a"}"#;
+        const ARGS: &str = r#"{"type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"f","args":{}}"#;
+        const THINKING: &str = r#"{"type":"THINKING_START"}"#;
+        const FINISHED: &str = r#"{"type":"RUN_FINISHED","thread_id":"t","run_id":"r"}"#;
+        let snake = run_started(r#""thread_id":"t","run_id":"r""#);
+        let snake_hai = run_started(r#""thread_id":"t","message_id":"m""#);
+        let current = run_started(r#""threadId":"t","runId":"r","protocolVersion":"1.0""#);
+        let bare = run_started(r#""timestamp":1"#);
+        let rows: &[(&[&str], &str)] = &[
+            (&[&snake, BUSINESS_DATA, FINISHED], "hai"),
+            (&[&bare, THINKING, BUSINESS_DATA], "hai"),
+            (&[&current, BUSINESS_DATA], "hai"),
+            (&[&snake, ANSWER, FINISHED], "social-app"),
+            (&[&snake, ARGS, FINISHED], "cloudbase"),
+            (&[&bare, THINKING, FINISHED], "ag-ui-snake"),
+            (&[&current, ARGS], "ag-ui"),
+            (&[&current, ANSWER, FINISHED], "ag-ui"),
+            (&[&snake, THINKING], "ag-ui-snake"),
+            (&[&snake_hai, FINISHED], "hai"),
+            (&[&snake_hai, FINISHED, r#"{"type":"TOOL_CALL_RESULT","message_id":"m"}"#], "ag-ui-snake"),
+        ];
+        for (events, dialect) in rows {
+            let (found, _) = detect_stream(events.iter().copied());
+            assert_eq!(found.peer.dialect.name, *dialect, "{events:?}: {}", found.evidence);
+            let mut detector = DialectDetector::default();
+            let mut last = None;
+            for data in *events {
+                last = detector.inspect(data).or(last);
+                detector.keep(data);
+            }
+            assert_eq!(last.map(|sign| sign.dialect.name), Some(*dialect), "{events:?}, as it arrives");
+        }
+    }
+
+    #[test]
+    fn keeps_few_events_of_a_stream() {
+        let piece = |id: usize, text: &str| {
+            format!(r#"{{"type":"TEXT_MESSAGE_CONTENT","messageId":"m{id}","delta":"{text}"}}"#)
+        };
+        let mut detector = DialectDetector::default();
+        let mut read = |data: &str| {
+            let sign = detector.inspect(data);
+            detector.keep(data);
+            (sign.map(|sign| sign.dialect.name), detector.kept_events().len(), detector.is_settled())
+        };
+        assert_eq!(read(&run_started(r#""threadId":"t","runId":"r""#)), (None, 1, false));
+        // Further pieces of a text show nothing new.
+        (0..10_000).for_each(|_| assert_eq!(read(&piece(1, "x")), (None, 2, false)));
+        (2..5_000).for_each(|id| assert!(read(&piece(id, "x")).1 <= MAX_KEPT_EVENTS));
+        // An event of another variant of AG-UI would be read without knowing what came before.
+        assert_eq!(read(r#"{"type":"TEXT_MESSAGE_END","messageId":"m9","answer":"x"}"#).0, None);
+        let own = r#"{"type":"BUSINESS_DATA_CONTENT","messageId":"m","delta":"x"}"#;
+        assert_eq!(read(own), (Some("hai"), MAX_KEPT_EVENTS, true));
+
+        let mut detector = DialectDetector::default();
+        for id in 0..4 {
+            detector.keep(&piece(id, &"x".repeat(MAX_KEPT_BYTES / 2)));
+        }
+        assert!(detector.kept_bytes() <= MAX_KEPT_BYTES && detector.is_incomplete);
     }
 
     #[test]

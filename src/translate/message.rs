@@ -1,20 +1,19 @@
 //! Translates messages in requests and snapshots by the same rules, so that ids and carried members agree.
 
-use super::carry::GATEWAY_KEY;
+use super::carry_policy::{CarryPolicy, PLAIN_ROLES};
 use super::event_parts::OutgoingEvent;
 use super::event_shapes::NULLS_NOTE;
 use super::report::TranslationReport;
-use super::{aliases, carry, content_parts, nested_values, value_aliases};
+use super::{aliases, call_arguments, carry, content_parts, not_shown, value_aliases};
 use crate::codec::json;
 use crate::dialect::{CarryLocation, ContentParts, MemberCase, PeerDialect, PeerVersion, SurroundingMessages};
-use crate::event::input::{ACTIVITY, ASSISTANT, MessageMembers, REASONING, TOOL};
-use crate::event::schema::MESSAGES;
-use crate::event::{Event, EventRepair, Field, Json, JsonType, MemberKey, Members, get, remove, set};
+use crate::event::input::{ACTIVITY, ASSISTANT, DEVELOPER, MessageMembers, REASONING, SYSTEM, TOOL, USER};
+use crate::event::{Event, EventLoss, Field, Json, JsonType, LossCounts, MemberKey, Members, get, remove, set};
 use std::borrow::Cow;
 
 /// Key under `extra["ag-ui"]` for preceding or following messages whose role the dialect lacks.
-const PRECEDING: &str = "preceding";
-const FOLLOWING: &str = "following";
+pub(super) const PRECEDING: &str = "preceding";
+pub(super) const FOLLOWING: &str = "following";
 
 /// Key under `extra["ag-ui"]` of the last message for request members that the dialect lacks.
 pub(super) const INPUT_MEMBER: &str = "input";
@@ -40,7 +39,7 @@ pub(super) fn read_snapshot(event: &mut Event<'_>, side: PeerDialect) {
     event.set(Field::Messages, to_array(&canonical, false));
 }
 
-pub(super) fn write_snapshot(outgoing: &mut OutgoingEvent<'_>, side: PeerDialect) {
+pub(super) fn write_snapshot(outgoing: &mut OutgoingEvent<'_>, side: PeerDialect, report: &mut TranslationReport) {
     let Some(value) = remove(&mut outgoing.members, Field::Messages) else {
         return;
     };
@@ -48,7 +47,9 @@ pub(super) fn write_snapshot(outgoing: &mut OutgoingEvent<'_>, side: PeerDialect
     let messages: Option<Vec<MessageMembers<'_>>> = elements.iter().map(json::parse_message).collect();
     let list = match messages {
         Some(messages) => {
-            let written = write(messages, side, &CarryPolicy::Always);
+            let written = write(messages, side.for_client());
+            report.add_losses(&written.losses);
+            let written = written.list;
             // Without a message to carry them on, messages with unknown roles are carried on the event.
             if side.dialect.is_versioned() && !written.iter().all(|message| has_known_role(message, side)) {
                 outgoing.canonical.push((MemberKey::Known(Field::Messages), value.clone().into_owned()));
@@ -78,7 +79,8 @@ pub(super) fn read(message: Members<'_>, side: PeerDialect, out: &mut Vec<Messag
         return;
     };
     let form = &dialect.message;
-    let is_tool = get(&message, Field::Role).is_some_and(|role| role.is_str(TOOL));
+    let role = get(&message, Field::Role).and_then(Json::text).unwrap_or_default();
+    let role = value_aliases::canonical_role(side, &role).to_owned();
     let mut canonical = Members::new();
     let mut own = Members::new();
     let mut unwrapped = carry::CarriedMembers::default();
@@ -89,9 +91,9 @@ pub(super) fn read(message: Members<'_>, side: PeerDialect, out: &mut Vec<Messag
             MemberKey::Known(field) if form.fields.contains(field) && value.is_null() => {
                 nulls.push(Json::string(field.camel()));
             }
-            _ if carry::is_named(&key, location) => unwrapped = carry::unwrap_canonical(&value, dialect.carry_location),
+            _ if carry::is_named(&key, location) => unwrapped = carry::unwrap_message(&value, dialect.carry_location),
             // Canonical tool messages have no name, and some agents reject unknown members.
-            MemberKey::Known(Field::Name) if is_tool => own.push((key, value)),
+            MemberKey::Known(Field::Name) if role == TOOL => own.push((key, value)),
             MemberKey::Known(field) if form.fields.contains(field) => canonical.push((key, value)),
             _ => own.push((key, value)),
         }
@@ -106,19 +108,23 @@ pub(super) fn read(message: Members<'_>, side: PeerDialect, out: &mut Vec<Messag
     if !nulls.is_empty() {
         own.push((carry::extension_key(NULLS_NOTE), json::to_array(&nulls)));
     }
-    if let Some(parts) =
-        get(&canonical, Field::Content).filter(|_| form.parts != ContentParts::Never).and_then(content_parts::read)
-    {
+    let takes_any = !matches!(form.parts, ContentParts::Never | ContentParts::OfUser);
+    if let Some(parts) = get(&canonical, Field::Content).filter(|_| takes_any).and_then(content_parts::read) {
         set(&mut canonical, MemberKey::Known(Field::Content), parts);
     }
+    // An agent of a versioned dialect that sends an object breaks a rule, which the guard counts.
+    let takes_object = takes_any && (role == ACTIVITY || dialect.is_versioned());
+    let takes_parts = takes_any || (role == USER && form.parts == ContentParts::OfUser);
     let takes = |content: &&Json<'_>| {
-        form.parts != ContentParts::Never
-            && (content_parts::is_parts(content) || content.json_type() == JsonType::Object)
+        (takes_parts && content_parts::is_parts(content)) || (takes_object && content.json_type() == JsonType::Object)
     };
     if let Some(content) = get(&canonical, Field::Content).filter(|content| is_structured(content) && !takes(content)) {
         let text = Json::string(content.as_str());
         set(&mut canonical, MemberKey::Known(Field::Content), text);
         carry::note_json(&mut own, Field::Content);
+    }
+    if !dialect.is_versioned() {
+        call_arguments::read(&mut canonical, &mut own);
     }
     let mut found = unwrapped.canonical;
     let mut surrounding = match (get(&found, Field::Content), dialect.message_adapter) {
@@ -129,7 +135,8 @@ pub(super) fn read(message: Members<'_>, side: PeerDialect, out: &mut Vec<Messag
     let before = carry::take(&mut found, PRECEDING);
     let after = carry::take(&mut found, FOLLOWING);
     for (key, value) in found {
-        set(&mut canonical, key, value);
+        // One spelling: a second one would pass the checks of the first.
+        set(&mut canonical, key.into_canonical(), value);
     }
     if !own.is_empty() {
         let metadata = carry::merge(get(&canonical, Field::Metadata), dialect.name, own);
@@ -157,39 +164,7 @@ fn is_structured(content: &Json<'_>) -> bool {
 
 fn append_carried(list: Option<&Json<'_>>, out: &mut Vec<MessageMembers<'static>>) {
     for element in list.and_then(json::parse_elements).unwrap_or_default() {
-        out.extend(json::parse_owned_members(&element));
-    }
-}
-
-/// Determines whether members unknown to the dialect are carried.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum CarryPolicy {
-    Always,
-    /// carries nothing and counts the lost members, because some peers would reject them
-    Never(std::cell::Cell<u64>),
-}
-
-impl CarryPolicy {
-    pub(crate) fn for_request(side: PeerDialect) -> Self {
-        match side.dialect.message.lenient_since {
-            Some(since) if side.peer_version < since => CarryPolicy::Never(std::cell::Cell::new(0)),
-            _ => CarryPolicy::Always,
-        }
-    }
-
-    pub(crate) fn lost_count(&self) -> u64 {
-        match self {
-            CarryPolicy::Always => 0,
-            CarryPolicy::Never(count) => count.get(),
-        }
-    }
-
-    /// Returns true if unknown members can be carried; counts one as lost otherwise.
-    pub(crate) fn try_carry(&self) -> bool {
-        if let CarryPolicy::Never(count) = self {
-            count.set(count.get() + 1);
-        }
-        *self == CarryPolicy::Always
+        out.extend(json::parse_message(&element).map(crate::event::into_owned_members));
     }
 }
 
@@ -205,8 +180,9 @@ fn accepts_role(side: PeerDialect, role: &str) -> bool {
     if known { is_supported_since(side, role) } else { !newer && !side.dialect.is_versioned() }
 }
 
-fn accepts_role_of(message: &MessageMembers<'_>, side: PeerDialect) -> bool {
-    accepts_role(side, &get(message, Field::Role).and_then(Json::text).unwrap_or_default())
+fn accepts_role_of(message: &MessageMembers<'_>, side: PeerDialect, carries: &CarryPolicy) -> bool {
+    let role = get(message, Field::Role).and_then(Json::text).unwrap_or_default();
+    if carries.is_plain(side) { role == DEVELOPER || PLAIN_ROLES.contains(&&*role) } else { accepts_role(side, &role) }
 }
 
 /// Returns true if a written message has a role that the side accepts, under the side's own name.
@@ -220,43 +196,86 @@ fn accepts_member(side: PeerDialect, field: Field, carries: &CarryPolicy) -> boo
     // Python supports "error" since 0.1.9 (measured).
     let since = field != Field::Error || side.peer_version != PeerVersion::V0_1;
     side.dialect.message.fields.contains(&field)
-        && (*carries == CarryPolicy::Always || (since && is_supported_since(side, field.camel())))
+        && (carries.is_open() || (since && is_supported_since(side, field.camel())))
 }
 
-/// Writes canonical messages. Those whose role the dialect lacks are carried on an adjacent message.
-pub(super) fn write<'a>(
+/// Messages in a dialect's form.
+pub(super) struct WrittenMessages<'a> {
+    pub(crate) list: Vec<MessageMembers<'a>>,
+    /// canonical messages whose role the dialect lacks, if there is no message to carry them on
+    pub(crate) unplaced: Vec<Json<'static>>,
+    /// what the side gets and does not show
+    pub(crate) losses: LossCounts,
+}
+
+/// Writes canonical messages. Without an adjacent message to carry them on, those whose role the dialect lacks stay
+/// unconverted.
+pub(super) fn write(messages: Vec<MessageMembers<'_>>, side: PeerDialect) -> WrittenMessages<'_> {
+    let mut written = write_by_policy(messages, side, &CarryPolicy::Always);
+    let unplaced = std::mem::take(&mut written.unplaced);
+    unplaced.iter().for_each(|one| written.list.extend(json::parse_owned_members(one)));
+    written
+}
+
+/// Writes canonical messages. Those whose role the dialect lacks are shown in another form, or carried on an adjacent
+/// message.
+pub(super) fn write_by_policy<'a>(
     mut messages: Vec<MessageMembers<'a>>,
     side: PeerDialect,
     carries: &CarryPolicy,
-) -> Vec<MessageMembers<'a>> {
+) -> WrittenMessages<'a> {
     let dialect = side.dialect;
+    let list = Vec::with_capacity(messages.len());
+    let mut written = WrittenMessages { list, unplaced: Vec::new(), losses: LossCounts::default() };
     if dialect.is_canonical() {
-        return messages;
+        written.list = messages;
+        return written;
     }
-    let mut out: Vec<MessageMembers<'a>> = Vec::with_capacity(messages.len());
-    let mut waiting: Vec<Json<'static>> = Vec::new();
+    let waiting = &mut written.unplaced;
     if let Some(adapter) = dialect.message_adapter {
         adapter.join_parts(&mut messages, dialect.name);
     }
     let is_joined =
         |message: &Members<'_>| dialect.message_adapter.is_some_and(|it| it.is_joined_part(message, dialect.name));
     for message in messages {
-        if accepts_role_of(&message, side) && !is_joined(&message) {
-            let preceding = (!waiting.is_empty()).then(|| json::to_array(&std::mem::take(&mut waiting)));
-            out.push(write_message(message, side, preceding, carries));
+        // The message's first part shows its text.
+        if is_joined(&message) {
+            if carries.try_carry() {
+                waiting.push(json::to_object(&message));
+            }
+            continue;
+        }
+        let loss = not_shown::loss_of_message(&message);
+        if accepts_role_of(&message, side, carries) {
+            written.losses[loss as usize] += u64::from(dialect.hidden_content.contains(&loss));
+            let preceding = (!waiting.is_empty()).then(|| json::to_array(&std::mem::take(waiting)));
+            written.list.push(write_message(message, side, preceding, carries, &mut written.losses));
+        } else if let Some(mut shown) = show_message(&message, side) {
+            if !waiting.is_empty() {
+                let list = json::to_array(&std::mem::take(waiting));
+                add_carried_member(&mut shown, dialect.carry_location, PRECEDING, list);
+            }
+            written.list.push(shown);
         } else if carries.try_carry() {
+            written.losses[loss as usize] += 1;
             waiting.push(json::to_object(&message));
         }
     }
-    if !waiting.is_empty() {
-        let list = json::to_array(&waiting);
-        match out.last_mut() {
-            Some(last) => add_carried_member(last, dialect.carry_location, FOLLOWING, list),
-            // Without an adjacent message, the dialect gets them unconverted rather than not at all.
-            None => waiting.iter().for_each(|one| out.extend(json::parse_owned_members(one))),
-        }
+    if let Some(last) = written.list.last_mut()
+        && !waiting.is_empty()
+    {
+        let list = json::to_array(&std::mem::take(waiting));
+        add_carried_member(last, dialect.carry_location, FOLLOWING, list);
     }
-    out
+    written
+}
+
+/// Converts a message whose role the dialect lacks, if it has another form for it.
+fn show_message(message: &MessageMembers<'_>, side: PeerDialect) -> Option<MessageMembers<'static>> {
+    let mut shown = side.dialect.message_adapter?.show(message, side.dialect.name, side.text_format)?;
+    value_aliases::write_role(side, &mut shown, &mut Members::new());
+    aliases::write_field_names(side.dialect.field_aliases, &mut shown);
+    Some(shown)
 }
 
 /// The members of a message, grouped by where they are written.
@@ -282,7 +301,7 @@ fn split_message<'a>(message: MessageMembers<'a>, side: PeerDialect, carries: &C
                     MemberKey::Known(Field::Metadata) => dialect.carry_location != CarryLocation::Metadata,
                     MemberKey::Known(Field::Name) => is_tool,
                     MemberKey::Known(field) => !form.fields.contains(field),
-                    MemberKey::Other(_) => true,
+                    MemberKey::Other(name) => name == json::TYPE || carry::is_stable_name(key),
                 };
                 let (mine, rest) = carry::unpack(value, dialect.name, splices);
                 own.extend(mine);
@@ -293,8 +312,11 @@ fn split_message<'a>(message: MessageMembers<'a>, side: PeerDialect, carries: &C
                 }
             }
             MemberKey::Known(Field::Content) if content_parts::is_parts(&value) || is_refused_list(side, &value) => {
-                let (content, whole) =
-                    content_parts::write(&value, side, carries == &CarryPolicy::Always, get(&written, Field::Role));
+                let role = get(&written, Field::Role);
+                let (content, whole) = match carries.is_plain(side) {
+                    true => (Json::string(&content_parts::joined_text(&value)), Some(value)),
+                    false => content_parts::write(&value, side, role),
+                };
                 written.push((key.clone(), content));
                 canonical.extend(whole.map(|whole| (key, whole)));
             }
@@ -311,10 +333,11 @@ fn write_message<'a>(
     side: PeerDialect,
     preceding: Option<Json<'static>>,
     carries: &CarryPolicy,
+    losses: &mut LossCounts,
 ) -> MessageMembers<'a> {
     let dialect = side.dialect;
     let SplitMessage { mut written, mut own, mut canonical } = split_message(message, side, carries);
-    if dialect.is_versioned() {
+    if dialect.is_versioned() && *carries == CarryPolicy::Always {
         // Every version fails on null: the member stays as the guard repaired it.
         carry::keep_notes(dialect.name, &[NULLS_NOTE, carry::AS_JSON_NOTE], &mut own);
     }
@@ -329,6 +352,12 @@ fn write_message<'a>(
             set(&mut written, MemberKey::Known(Field::Content), value);
         }
     }
+    if carries.is_plain(side) && get(&written, Field::Role).is_some_and(|role| role.is_str(DEVELOPER)) {
+        // The nearest role: both instruct the agent.
+        set(&mut written, MemberKey::Known(Field::Role), Json::string(SYSTEM));
+        canonical.push((MemberKey::Known(Field::Role), Json::string(DEVELOPER)));
+    }
+    call_arguments::write(&mut written, &mut own);
     value_aliases::write_role(side, &mut written, &mut own);
     for field in carry::take_fields(&mut own, NULLS_NOTE, |field| dialect.message.fields.contains(&field)) {
         // Drops the guard's placeholder for the null; any other value is newer.
@@ -339,11 +368,18 @@ fn write_message<'a>(
     canonical.extend(preceding.map(|list| (carry::extension_key(PRECEDING), list)));
     let place = dialect.carry_location.carry_member().map_or("", |(member, _)| member);
     let carried_before = carry::take(&mut own, place);
+    if *carries != CarryPolicy::Always {
+        own.retain(|(key, _)| !carry::is_note(key));
+    }
     // The agent rejects unknown members even if the client itself sent them.
     if side.peer_version != PeerVersion::V0_1 || own.is_empty() || carries.try_carry() {
         written.extend(own);
     }
     if !(carried_before.is_none() && canonical.is_empty()) && carries.try_carry() {
+        if let Some(whole) = get(&canonical, Field::Content) {
+            losses[EventLoss::PartNotShown as usize] +=
+                not_shown::count_hidden_parts(whole, get(&written, Field::Content));
+        }
         let carried = carry::wrap_canonical(dialect.carry_location, carried_before.as_ref(), &canonical, None);
         written.extend(carried.map(|carried| (carry::extension_key(place), carried)));
     }
@@ -369,124 +405,4 @@ pub(super) fn add_carried_member(
     if let Some(held) = carry::wrap_canonical(location, found.rest.as_ref(), &canonical, None) {
         message.push((carry::extension_key(place), held));
     }
-}
-
-/// Repairs the messages of a snapshot: the real client rejects the run for a single null or missing id.
-pub(super) fn repair_snapshot(event: &mut Event<'_>, report: &mut TranslationReport) {
-    let Some(list) = event.get(Field::Messages).and_then(json::parse_elements) else {
-        return;
-    };
-    let mut changed = false;
-    let mut messages = Vec::with_capacity(list.len());
-    let mut strangers = Vec::new();
-    for (at, element) in list.iter().enumerate() {
-        let Ok(object) = json::parse_object(element.as_str()) else {
-            strangers.push(element.clone().into_owned());
-            continue;
-        };
-        if !object.canonical {
-            report.count_repair(EventRepair::KeyNormalized);
-            changed = true;
-        }
-        let mut message = crate::event::into_owned_members(json::members_with_type(object));
-        changed |= repair_message(&mut message, at, report);
-        messages.push(message);
-    }
-    // Only objects are messages.
-    if !strangers.is_empty() {
-        report.count_repair(EventRepair::ValueCarried);
-        changed = true;
-    }
-    if changed {
-        event.set(Field::Messages, to_array(&messages, false));
-    }
-    if !strangers.is_empty() {
-        carry::pack(event, GATEWAY_KEY, vec![(MemberKey::Known(Field::Messages), json::to_array(&strangers))]);
-    }
-}
-
-pub(super) fn are_valid(list: &Json<'_>) -> bool {
-    let discarded = &mut TranslationReport::default();
-    let sound = |(at, element): (usize, &Json<'_>)| {
-        let message = json::parse_message(element).map(crate::event::into_owned_members);
-        message.is_some_and(|mut message| !repair_message(&mut message, at, discarded))
-    };
-    json::parse_elements(list).is_some_and(|elements| elements.iter().enumerate().all(sound))
-}
-
-/// Repairs a message; returns true if it changed.
-fn repair_message(message: &mut MessageMembers<'static>, at: usize, report: &mut TranslationReport) -> bool {
-    let before = message.len();
-    message.retain(|(_, value)| !value.is_null());
-    let mut changed = message.len() != before;
-    if changed {
-        report.count_repair(EventRepair::NullDropped);
-    }
-    let role = get(message, Field::Role).and_then(Json::text).unwrap_or_default().into_owned();
-    let mut supplied = Vec::new();
-    match get(message, Field::Id) {
-        Some(id) if id.json_type() == JsonType::String => {}
-        Some(id) => supplied.push((Field::Id, Json::string(id.as_str()))),
-        None => supplied.push((Field::Id, Json::string(&format!("snapshot-{at}")))),
-    }
-    // Only assistant messages may lack content; parts are for users and tools.
-    match get(message, Field::Content).map(Json::json_type) {
-        None if role != ASSISTANT && role != ACTIVITY => supplied.push((Field::Content, Json::EMPTY_STRING)),
-        Some(JsonType::Number | JsonType::Bool) => {
-            let text = get(message, Field::Content).map(|content| Json::string(content.as_str()));
-            supplied.extend(text.map(|text| (Field::Content, text)));
-        }
-        _ => {}
-    }
-    if role == TOOL && get(message, Field::ToolCallId).is_none() {
-        supplied.push((Field::ToolCallId, Json::EMPTY_STRING));
-    }
-    supplied.extend(get(message, Field::ToolCalls).and_then(repair_calls).map(|calls| (Field::ToolCalls, calls)));
-    supplied.extend(get(message, Field::Content).and_then(strip_nulls).map(|parts| (Field::Content, parts)));
-    changed |= !supplied.is_empty();
-    for (field, value) in supplied {
-        report.count_repair(EventRepair::MemberSupplied);
-        set(message, MemberKey::Known(field), value);
-    }
-    nested_values::repair_object(message, &MESSAGES, report) || changed
-}
-
-/// Removes nulls, which are not allowed in optional members of parts and calls; returns `None` if there were none.
-fn strip_nulls(list: &Json<'_>) -> Option<Json<'static>> {
-    let mut changed = false;
-    let mended: Option<Vec<_>> = json::parse_elements(list)?
-        .iter()
-        .map(|element| {
-            let mut members = json::parse_members(element)?;
-            let before = members.len();
-            members.retain(|(_, value)| !value.is_null());
-            changed |= members.len() != before;
-            Some(json::to_object(&members))
-        })
-        .collect();
-    mended.filter(|_| changed).map(|all| json::to_array(&all))
-}
-
-fn repair_calls(calls: &Json<'_>) -> Option<Json<'static>> {
-    let clean = strip_nulls(calls);
-    let calls = clean.as_ref().unwrap_or(calls);
-    let mut changed = false;
-    let mended: Option<Vec<_>> = json::parse_elements(calls)?
-        .iter()
-        .map(|call| {
-            let mut members = json::parse_members(call)?;
-            let (_, function) = members.iter_mut().find(|(key, _)| carry::is_named(key, "function"))?;
-            let mut inner = json::parse_owned_members(function)?;
-            for (_, value) in inner
-                .iter_mut()
-                .filter(|(key, value)| carry::is_named(key, "arguments") && value.json_type() != JsonType::String)
-            {
-                *value = Json::string(value.as_str());
-                changed = true;
-            }
-            *function = json::to_object(&inner);
-            Some(json::to_object(&members))
-        })
-        .collect();
-    mended.filter(|_| changed).map(|all| json::to_array(&all)).or(clean)
 }

@@ -9,7 +9,7 @@ use super::carry::GATEWAY_KEY;
 use super::report::TranslationReport;
 use super::{carry, content_parts};
 use crate::codec::json;
-use crate::event::schema::{MemberPresence, MemberSchema, ObjectSchema, UnionSchema, ValueSchema};
+use crate::event::schema::{MemberPresence, MemberSchema, ObjectSchema, RESULT_CONTENT, UnionSchema, ValueSchema};
 use crate::event::{EventRepair, Field, Json, JsonType, MemberKey, Members, find_member, set};
 use std::borrow::Cow;
 
@@ -27,6 +27,11 @@ enum ClientVerdict {
 /// Returns true if the client accepts `value`, with or without unknown members.
 pub(super) fn is_valid(value: &Json<'_>, shape: ValueSchema) -> bool {
     check_value(value, shape) != ClientVerdict::Rejected
+}
+
+/// Returns true for a content part of a type that AG-UI defines.
+pub(super) fn is_part(value: &Json<'_>) -> bool {
+    check_value(value, RESULT_CONTENT) == ClientVerdict::Accepted
 }
 
 fn check_value(value: &Json<'_>, shape: ValueSchema) -> ClientVerdict {
@@ -169,7 +174,7 @@ pub(super) fn repair_parts(
     json::to_array(&mended)
 }
 
-fn to_text_part(element: &Json<'_>) -> Json<'static> {
+pub(super) fn to_text_part(element: &Json<'_>) -> Json<'static> {
     json::build_object(|object| {
         object.string_member(json::TYPE, "text");
         object.member("text", element.to_string_value().as_str());

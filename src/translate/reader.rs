@@ -12,7 +12,8 @@ use super::report::TranslationReport;
 use super::{EventSink, message, run_error, value_aliases};
 use crate::codec::json::{self, JsonObject};
 use crate::dialect::{
-    AG_UI, CarryLocation, Dialect, DialectAdapter, EventRow, EventShape, FallbackPolicy, PeerDialect, UnreadableEvent,
+    AG_UI, CarryLocation, Dialect, DialectAdapter, EventRow, EventShape, FallbackPolicy, PeerDialect,
+    RetiredEventReader, UnreadableEvent, find_retired_row,
 };
 use crate::event::{
     Event, EventLoss, EventRepair, EventType, Field, Json, JsonType, MemberKey, Members, find_member, get, set,
@@ -33,7 +34,11 @@ pub(super) struct EventReader {
     last_row: Option<(usize, &'static EventRow)>,
     has_begun: bool,
     object_arguments: ObjectArguments,
-    detector: Option<DialectDetector>,
+    detector: Option<Box<DialectDetector>>,
+    /// as in the request
+    run_id: Option<Json<'static>>,
+    /// made for the first retired event
+    retired_events: Option<Box<RetiredEventReader>>,
 }
 
 /// The canonical event for a frame, according to the note that it may carry.
@@ -47,7 +52,8 @@ enum CarriedType {
 }
 
 impl EventReader {
-    pub(crate) fn new(peer: PeerDialect) -> Self {
+    /// Creates a reader; `run_id` is the request's.
+    pub(crate) fn new(peer: PeerDialect, run_id: Option<Json<'static>>) -> Self {
         EventReader {
             peer,
             dialect: peer.dialect,
@@ -57,6 +63,8 @@ impl EventReader {
             has_begun: false,
             object_arguments: ObjectArguments::default(),
             detector: peer.is_auto.then(Default::default),
+            run_id,
+            retired_events: None,
         }
     }
 
@@ -71,19 +79,31 @@ impl EventReader {
         }
     }
 
-    /// Switches to the dialect of this frame if it shows the first sign of one.
+    /// Switches to another dialect if the signs up to this frame indicate it more strongly than the one in use.
     fn detect(&mut self, data: &str, sink: &mut impl EventSink) {
-        let Some((sign, before)) = self.detector.as_mut().and_then(|detector| detector.inspect(data)) else {
-            return;
-        };
+        let Some(detector) = &mut self.detector else { return };
+        let Some(sign) = detector.inspect(data) else { return detector.keep(data) };
         sink.report().switch_dialect(sign);
-        *self = EventReader::new(PeerDialect::new(sign.dialect));
-        // Replays the kept events to rebuild the state of open messages and calls; they have already been emitted.
+        let detector = self.detector.take();
+        *self = EventReader::new(PeerDialect::new(sign.dialect), self.run_id.take());
+        // Reads the kept events to rebuild the state of open messages and calls; they have already been emitted.
         let mut discarded = DiscardingSink(TranslationReport {
             events_read: vec![0; sign.dialect.other_label_index() + 1].into(),
             ..TranslationReport::default()
         });
-        before.iter().for_each(|data| self.read_frame(data, &mut discarded));
+        detector
+            .iter()
+            .flat_map(|detector| detector.kept_events())
+            .for_each(|data| self.read_frame(data, &mut discarded));
+        self.detector = detector.filter(|detector| !detector.is_settled());
+        if let Some(detector) = &mut self.detector {
+            detector.keep(data);
+        }
+    }
+
+    /// Returns the bytes of the events that are kept to be read again as another dialect's.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        self.detector.as_ref().map_or(0, |detector| detector.kept_bytes())
     }
 
     /// Returns how many bytes of state are kept for calls without a result.
@@ -136,6 +156,9 @@ impl EventReader {
         self.supply_start(known.map(|(_, row)| row.kind), sink);
         let Some((label, row)) = known else {
             sink.report().events_read[dialect.other_label_index()] += 1;
+            if let Some(row) = find_retired_row(dialect, &wire) {
+                return self.read_retired(row, object.members, sink);
+            }
             if let Some(kind) = EventType::from_wire(&wire).filter(|_| dialect.fallback == FallbackPolicy::Custom) {
                 return self.read_canonical_name(kind, object.members, data, sink);
             }
@@ -190,6 +213,14 @@ impl EventReader {
         self.read_row(row, own, data, sink);
     }
 
+    fn read_retired(&mut self, row: &'static EventRow, members: Members<'_>, sink: &mut impl EventSink) {
+        let (parts, _) = self.split_members(row, members, sink.report());
+        let run_id = self.run_id.as_ref();
+        let reader = self.retired_events.get_or_insert_with(|| Box::new(RetiredEventReader::new(run_id)));
+        let event = reader.read(parts, sink);
+        self.emit_other(event, sink);
+    }
+
     /// Starts the run with its first event if the dialect's start is optional.
     fn supply_start(&mut self, first: Option<EventType>, sink: &mut impl EventSink) {
         if std::mem::replace(&mut self.has_begun, true) {
@@ -214,6 +245,7 @@ impl EventReader {
         let other = self.dialect.other_label_index();
         sink.report().events_read[other] += 1;
         sink.report().count_repair(EventRepair::MalformedFrame);
+        sink.report().count_loss(EventLoss::EventNotShown);
         let event = Event::new(EventType::Raw).with(Field::Event, what.as_borrowed());
         self.emit_other(event.with(Field::Source, Json::string(MALFORMED_SOURCE)), sink);
     }

@@ -2,7 +2,7 @@
 
 use super::explain_trace::{ExplainTrace, TraceEntry};
 use crate::dialect::{CanonicalSink, DetectionRule};
-use crate::event::{Event, EventLoss, EventRepair};
+use crate::event::{Event, EventLoss, EventRepair, LossCounts};
 
 /// The first rule that the agent broke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,15 +19,15 @@ pub struct TranslationReport {
     /// repair counts in the order of [`EventRepair`]
     pub repairs: [u64; EventRepair::ALL.len()],
     /// loss counts in the order of [`EventLoss`]
-    pub losses: [u64; EventLoss::ALL.len()],
+    pub losses: LossCounts,
     pub(crate) agent: &'static str,
     pub(crate) client: &'static str,
     /// events from the agent, by label in its dialect
     pub events_read: Box<[u64]>,
     /// events to the client, by label in its dialect
     pub events_written: Box<[u64]>,
-    /// the change of the agent's dialect upon detection
-    pub dialect_switch: Option<DialectSwitch>,
+    /// the changes of the agent's dialect upon detection, in order
+    pub dialect_switches: Vec<DialectSwitch>,
     /// the first broken rule
     pub broken_rule: Option<BrokenRule>,
     /// the dialect of the first event that belongs to another dialect than the agent's
@@ -51,7 +51,7 @@ impl TranslationReport {
     pub(super) fn switch_dialect(&mut self, sign: &'static DetectionRule) {
         let labels = vec![0; sign.dialect.other_label_index() + 1].into_boxed_slice();
         let from = std::mem::replace(&mut self.agent, sign.dialect.name);
-        self.dialect_switch = Some(DialectSwitch {
+        self.dialect_switches.push(DialectSwitch {
             rule: sign,
             from_dialect: from,
             events_read: std::mem::replace(&mut self.events_read, labels),
@@ -72,6 +72,16 @@ impl TranslationReport {
     pub(crate) fn count_loss(&mut self, loss: EventLoss) {
         self.losses[loss as usize] += 1;
         self.record(TraceEntry::Loss(loss), loss.label(), loss.rule());
+    }
+
+    pub(crate) fn count_loss_times(&mut self, loss: EventLoss, times: u64) {
+        (0..times).for_each(|_| self.count_loss(loss));
+    }
+
+    pub(crate) fn add_losses(&mut self, counts: &LossCounts) {
+        for (loss, count) in EventLoss::ALL.iter().zip(counts) {
+            self.count_loss_times(*loss, *count);
+        }
     }
 
     fn record(&mut self, note: TraceEntry, label: &'static str, rule: Option<&'static str>) {

@@ -1,22 +1,23 @@
 //! Translates one request: client dialect → canonical `RunAgentInput` → agent dialect.
 
-use super::message::CarryPolicy;
+use super::carry_policy::CarryPolicy;
+use super::input_repair::CONTEXT_DESCRIPTION;
 use super::recap::RecapInput;
+use super::request_messages::{INPUT_MESSAGES, read_input_messages, read_messages};
 pub use super::request_refusal::RequestRefusal;
 use super::request_refusal::refuse;
 use super::run_guard::ConversationState;
-use super::{AllowedTools, RunIds, aliases, allowed_tools, carry, content_parts, message, message_ids, value_aliases};
+use super::{
+    AllowedTools, RunIds, aliases, allowed_tools, carry, content_parts, gateway_notes, input_repair, message,
+    message_ids,
+};
 use crate::codec::json;
-use crate::dialect::{CarryLocation, MemberCase, PeerDialect, PeerVersion, RunInputFormat};
+use crate::dialect::{CarryLocation, MemberCase, PeerDialect, PeerVersion, RunInputFormat, interrupts};
 use crate::event::input::MessageMembers;
 use crate::event::{
-    Field, Json, JsonType, MemberKey, Members, PROTOCOL_VERSION, RunAgentInput, find_member, get, remove, set,
+    EventLoss, Field, Json, JsonType, LossCounts, MemberKey, Members, PROTOCOL_VERSION, RunAgentInput, find_member,
+    get, remove, set,
 };
-
-/// The `description` of a context entry that is made from plain text.
-const CONTEXT_DESCRIPTION: &str = "context";
-
-pub(crate) const MESSAGES_LIMIT: usize = 10_000;
 
 /// A request ready for the agent.
 #[derive(Debug)]
@@ -24,8 +25,8 @@ pub struct TranslatedRequest {
     /// the JSON body
     pub body: String,
     pub(crate) ids: RunIds,
-    /// number of members and messages that the agent cannot accept
-    pub downgraded: u64,
+    /// what the agent cannot accept or does not see
+    pub losses: LossCounts,
     /// the initial state of the stream's guard
     pub conversation: ConversationState,
     /// with the client's ids; only for a resumable run
@@ -85,8 +86,23 @@ pub(crate) fn translate_input(
     });
     message_ids::restore_ids(&mut input.messages);
     let ids = RunIds { thread_id: input.thread_id.clone().into_owned(), run_id: input.run_id.clone().into_owned() };
-    let (body, downgraded) = encode_input(input, agent);
-    Ok(TranslatedRequest { body, ids, downgraded, conversation: known, recap_input })
+    let left_out = input_repair::repair_input(&mut input, agent)?;
+    gateway_notes::remove_notes(&mut input, client, agent);
+    let (body, mut losses) = encode_input(input, agent);
+    losses[EventLoss::Downgraded as usize] += left_out;
+    Ok(TranslatedRequest { body, ids, losses, conversation: known, recap_input })
+}
+
+/// Translates a request with the gateway's notes, by which the way back restores what the agent's dialect lacks.
+pub(crate) fn translate_with_notes(
+    body: &[u8],
+    client: PeerDialect,
+    agent: PeerDialect,
+    fresh: &RunIds,
+) -> Result<String, RequestRefusal> {
+    let mut input = decode_input(decode_utf8(body)?, client, fresh)?;
+    message_ids::restore_ids(&mut input.messages);
+    Ok(encode_input(input, agent).0)
 }
 
 fn decode_utf8(body: &[u8]) -> Result<&str, RequestRefusal> {
@@ -121,7 +137,7 @@ pub(crate) fn decode_input<'a>(
     let run_id = take_id(&mut members, Field::RunId, &fresh.run_id)?;
     let mut messages = read_messages(&mut members, client)?;
     if !client.dialect.is_canonical() {
-        unpack_input(&mut members, &mut messages, client.dialect.carry_location);
+        unpack_input(&mut members, &mut messages, client.dialect.carry_location)?;
     }
     // "binary" was retired in 1.0; older clients may still send it.
     for message in &mut messages {
@@ -129,8 +145,8 @@ pub(crate) fn decode_input<'a>(
             set(message, MemberKey::Known(Field::Content), media);
         }
     }
-    if let Some(adapter) = client.dialect.message_adapter {
-        adapter.read_answers(&mut members, &mut messages);
+    if let Some(form) = client.dialect.interrupt_form {
+        interrupts::apply_answers(form, &mut members, &mut messages);
     }
     let context = get(&members, Field::Context).and_then(|context| match context.json_type() {
         JsonType::String => Some(context_from_text(context)),
@@ -158,72 +174,6 @@ fn take_id<'a>(members: &mut Members<'a>, field: Field, fresh: &Json<'static>) -
         Some(value) if value.json_type() == JsonType::Number => Ok(Json::string(value.as_str())),
         Some(_) => refuse(format!("/{}", field.camel()), "must be a string"),
     }
-}
-
-fn read_messages(
-    members: &mut Members<'_>,
-    client: PeerDialect,
-) -> Result<Vec<MessageMembers<'static>>, RequestRefusal> {
-    let Some(list) = remove(members, Field::Messages) else {
-        return refuse("/messages", "is missing; it must be an array of messages");
-    };
-    let Some((elements, count)) = json::parse_first_elements(&list, MESSAGES_LIMIT) else {
-        return refuse("/messages", "must be an array of messages");
-    };
-    if count > MESSAGES_LIMIT {
-        return refuse("/messages", format!("has {count} messages; at most {MESSAGES_LIMIT} are taken"));
-    }
-    let mut messages = Vec::with_capacity(elements.len());
-    for (at, element) in elements.iter().enumerate() {
-        let Some(mut message) = json::parse_message(element) else {
-            return refuse(format!("/messages/{at}"), "must be an object");
-        };
-        aliases::read_field_names(client.dialect.field_aliases, &mut message);
-        message.retain(|(_, value)| !value.is_null());
-        supply_result_id(&mut message);
-        check_message(&message, at, client)?;
-        message::read(message, client, &mut messages);
-    }
-    Ok(messages)
-}
-
-fn check_message(message: &Members<'_>, at: usize, client: PeerDialect) -> Result<(), RequestRefusal> {
-    let place = |field: Field| format!("/messages/{at}/{}", field.camel());
-    let roles = client.dialect.message.roles;
-    match get(message, Field::Role).map(|role| (role.json_type(), role.text())) {
-        None => return refuse(place(Field::Role), format!("is missing; it must be one of {}", roles.join(", "))),
-        Some((_, Some(role))) if roles.contains(&value_aliases::canonical_role(client, &role)) => {}
-        Some((_, role)) => {
-            let found = role.map_or_else(|| "not a string".to_owned(), |role| format!("`{}`", shorten(&role)));
-            return refuse(place(Field::Role), format!("is {found}; it must be one of {}", roles.join(", ")));
-        }
-    }
-    for field in [Field::Id, Field::ToolCallId] {
-        match get(message, field).map(Json::json_type) {
-            Some(JsonType::String) => {}
-            None if field != Field::Id => {}
-            None => return refuse(place(field), "is missing; every message needs an id"),
-            Some(_) => return refuse(place(field), "must be a string"),
-        }
-    }
-    if get(message, Field::ToolCalls).is_some_and(|calls| calls.json_type() != JsonType::Array) {
-        return refuse(place(Field::ToolCalls), "must be an array");
-    }
-    Ok(())
-}
-
-/// Gives a tool message without an id the id that its result has in the stream (seed 003, 用户确认).
-fn supply_result_id(message: &mut Members<'_>) {
-    if get(message, Field::Id).is_none()
-        && let Some(call) = get(message, Field::ToolCallId).filter(|call| call.json_type() == JsonType::String)
-    {
-        let id = super::tool_result_id(call);
-        message.insert(0, (MemberKey::Known(Field::Id), id));
-    }
-}
-
-fn shorten(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).take(40).collect()
 }
 
 /// Converts a context string: a JSON list is used as is; any other text becomes the only entry.
@@ -261,29 +211,42 @@ fn context_from_object(context: &Json<'_>) -> Option<Json<'static>> {
     Some(json::to_array(&members.iter().map(entry).collect::<Vec<_>>()))
 }
 
-fn unpack_input(members: &mut Members<'_>, messages: &mut [MessageMembers<'static>], location: CarryLocation) {
-    let place = location.carry_member().map_or("", |(member, _)| member);
-    let carried = match messages.iter_mut().rev().find_map(|message| carry::take(message, message::INPUT_MEMBER)) {
-        Some(input) => json::parse_owned_members(&input),
+fn unpack_input(
+    members: &mut Members<'_>,
+    messages: &mut Vec<MessageMembers<'static>>,
+    location: CarryLocation,
+) -> Result<(), RequestRefusal> {
+    let (place, key) = location.carry_member().unwrap_or_default();
+    // Only the last one is of the latest request.
+    let held: Vec<_> = messages.iter_mut().filter_map(|message| carry::take(message, message::INPUT_MEMBER)).collect();
+    let mut carried = match held.last() {
+        Some(input) => json::parse_owned_members(input),
         None => carry::take(members, place).map(|held| {
             let found = carry::unwrap_canonical(&held, location);
             members.extend(found.rest.map(|own| (carry::extension_key(place), own)));
             found.canonical
         }),
-    };
-    // The ids and the messages are those of the request, on which the gates decide: no hop carries others.
-    let is_own =
-        |key: &MemberKey<'_>| matches!(key, MemberKey::Known(Field::ThreadId | Field::RunId | Field::Messages));
-    for (key, value) in carried.unwrap_or_default().into_iter().filter(|(key, _)| !is_own(key)) {
-        set(members, key, value);
     }
+    .unwrap_or_default();
+    if let Some(list) = carry::take(&mut carried, INPUT_MESSAGES).filter(|_| messages.is_empty()) {
+        *messages = read_input_messages(&list, &format!("/{place}/{key}/{INPUT_MESSAGES}"))?;
+    }
+    for (key, value) in carried {
+        let key = key.into_canonical();
+        // The ids and the messages are those of the request, on which the gates decide: no hop carries others.
+        let is_own = matches!(key, MemberKey::Known(Field::ThreadId | Field::RunId | Field::Messages));
+        if !is_own && !value.is_null() {
+            set(members, key, value);
+        }
+    }
+    Ok(())
 }
 
-/// Encodes the input; also returns the number of members and messages that the agent cannot accept.
-pub(crate) fn encode_input(input: RunAgentInput<'_>, agent: PeerDialect) -> (String, u64) {
+/// Encodes the input; also returns what the agent cannot accept or does not see.
+pub(crate) fn encode_input(input: RunAgentInput<'_>, agent: PeerDialect) -> (String, LossCounts) {
     let RunAgentInput { thread_id, run_id, messages, mut members } = input;
     let carries = CarryPolicy::for_request(agent);
-    let mut messages = message::write(messages, agent, &carries);
+    let mut written = message::write_by_policy(messages, agent, &carries);
     // Each hop declares its own protocol version.
     remove(&mut members, Field::ProtocolVersion);
     let snake = agent.member_case == MemberCase::Snake;
@@ -307,27 +270,36 @@ pub(crate) fn encode_input(input: RunAgentInput<'_>, agent: PeerDialect) -> (Str
         let value = remove(&mut members, field).unwrap_or_else(|| Json::from_trusted(default));
         rest.push((MemberKey::Known(field), value));
     }
-    match (agent.dialect.input, members.is_empty()) {
-        (_, true) => {}
-        (RunInputFormat::Current, false) => rest.extend(members),
-        // Interrupts, and the answers to them, were added in 0.0.57.
-        (RunInputFormat::SevenMembers, false) => {
-            if agent.dialect.is_versioned() && agent.peer_version >= PeerVersion::V0_0_57 {
+    match agent.dialect.input {
+        RunInputFormat::Current => {
+            // A member with the agent's name for an id would be a second one.
+            members.retain(|(key, _)| !agent.dialect.field_aliases.iter().any(|(_, name)| carry::is_named(key, name)));
+            rest.extend(members);
+        }
+        RunInputFormat::SevenMembers | RunInputFormat::PlainMessages => {
+            // Interrupts, and the answers to them, were added in 0.0.57. Only an agent that has them is answered, so one
+            // that is to be detected has them.
+            if agent.is_auto || agent.dialect.is_versioned() && agent.peer_version >= PeerVersion::V0_0_57 {
                 let resume = remove(&mut members, Field::Resume);
                 rest.extend(resume.map(|resume| (MemberKey::Known(Field::Resume), resume)));
             }
+            if !written.unplaced.is_empty() {
+                members.push((carry::extension_key(INPUT_MESSAGES), json::to_array(&written.unplaced)));
+            }
             if !members.is_empty() && carries.try_carry() {
-                carry_input(agent.dialect.carry_location, &members, &mut messages, &mut rest);
+                carry_input(agent.dialect.carry_location, &members, &mut written.list, &mut rest);
             }
         }
     }
     if let Some((_, place)) = rest.iter_mut().find(|(key, _)| *key == MemberKey::Known(Field::Messages)) {
-        *place = message::to_array(&messages, snake);
+        *place = message::to_array(&written.list, snake);
     }
     top.extend(rest);
     aliases::write_field_names(agent.dialect.field_aliases, &mut top);
     let body = json::build_object(|object| top.iter().for_each(|member| object.copy_member(member, snake)));
-    (body.as_str().to_owned(), carries.lost_count())
+    let mut losses = written.losses;
+    losses[EventLoss::Downgraded as usize] = carries.lost_count();
+    (body.as_str().to_owned(), losses)
 }
 
 /// Carries the remaining members on the last message, or on the request itself if it has no messages.
@@ -352,6 +324,7 @@ fn carry_input<'a>(
 mod tests {
     use super::*;
     use crate::dialect::{AG_UI, HAI};
+    use crate::translate::request_messages::MESSAGES_LIMIT;
 
     fn fresh_ids() -> RunIds {
         RunIds::new("t-new", "r-new")
@@ -394,7 +367,7 @@ mod tests {
         let hai = translate_body(body, &AG_UI, &HAI);
         let expected = concat!(
             r#"{"threadId":"t","runId":"r","state":{"n":1.10},"messages":["#,
-            r#"{"id":"1","role":"user","content":"看图","extra":{"ag-ui":{"content":[{"type":"text","text":"看图"},{"type":"image","source":{"type":"url","value":"u"}}]}}},"#,
+            r#"{"id":"1","role":"user","content":[{"type":"text","text":"看图"},{"type":"image","source":{"type":"url","value":"u"}}]},"#,
             r#"{"id":"3","role":"assistant","content":"好","timestamp":5,"extra":{"k":1,"ag-ui":{"metadata":{"x":2},"preceding":[{"id":"2","role":"reasoning","content":"想"}],"input":{"parentRunId":"p"}}}}],"#,
             r#""tools":[],"context":[],"forwardedProps":{"a":12345678901234567890}}"#
         );

@@ -16,6 +16,10 @@ impl RequestRefusal {
     pub(super) fn forbidden_tool(pointer: impl Into<String>, reason: impl Into<String>) -> Self {
         RequestRefusal { pointer: pointer.into(), reason: reason.into(), is_forbidden_tool: true }
     }
+
+    pub(super) fn malformed(pointer: impl Into<String>, reason: impl Into<String>) -> Self {
+        RequestRefusal { pointer: pointer.into(), reason: reason.into(), is_forbidden_tool: false }
+    }
 }
 
 impl fmt::Display for RequestRefusal {
@@ -27,5 +31,5 @@ impl fmt::Display for RequestRefusal {
 impl std::error::Error for RequestRefusal {}
 
 pub(super) fn refuse<T>(pointer: impl Into<String>, reason: impl Into<String>) -> Result<T, RequestRefusal> {
-    Err(RequestRefusal { pointer: pointer.into(), reason: reason.into(), is_forbidden_tool: false })
+    Err(RequestRefusal::malformed(pointer, reason))
 }

@@ -203,10 +203,10 @@ pub(crate) fn roundtrip_request(
     to: PeerDialect,
     fresh: &RunIds,
 ) -> Result<RoundTripOutcome, RequestRefusal> {
-    let there = request::translate_request(body, from, to, fresh)?;
-    let back = request::translate_request(there.body.as_bytes(), to, from, fresh)?;
+    let there = request::translate_with_notes(body, from, to, fresh)?;
+    let back = request::translate_with_notes(there.as_bytes(), to, from, fresh)?;
     let before = String::from_utf8_lossy(body);
-    let changes = compare_json(before.trim(), &back.body, from.dialect.carry_location).into_iter();
+    let changes = compare_json(before.trim(), &back, from.dialect.carry_location).into_iter();
     let note = |(path, before, after)| RoundTripDifference { event: 0, path, before, after, repairs: Vec::new() };
     // "Whole nulls say nothing; the real client drops them too before it sends."
     let shown = changes.filter(|(_, before, after)| before != Json::NULL.as_str() || after.is_some());
@@ -219,6 +219,8 @@ pub(crate) fn roundtrip_request(
 fn counted_since(before: &TranslationReport, after: &TranslationReport) -> (Vec<EventRepair>, Vec<EventLoss>) {
     let repairs = EventRepair::ALL.iter().filter(|one| after.repairs[**one as usize] > before.repairs[**one as usize]);
     let losses = EventLoss::ALL.iter().filter(|one| after.losses[**one as usize] > before.losses[**one as usize]);
+    // What is carried comes back.
+    let losses = losses.filter(|one| !one.is_carried());
     (repairs.copied().collect(), losses.copied().collect())
 }
 

@@ -19,7 +19,7 @@ use super::run_guard::{ConversationState, GuardMode, RunGuard, StrictViolation};
 use super::stream_error::{RunStateLimit, StreamError};
 use super::stream_follower::StreamFollower;
 use super::writer::{EventWriter, FrameIds, OutputContext};
-use super::{EventSink, RunIds, memory_limits};
+use super::{EventSink, RunIds, memory_limits, not_shown};
 use crate::codec::sse::SseLimits;
 use crate::codec::{Framing, json};
 use crate::dialect::{Dialect, PeerDialect};
@@ -88,7 +88,7 @@ impl Stream {
         Stream {
             frame_reader: FrameReader::new(Framing::Sse, limits),
             follower: None,
-            reader: EventReader::new(agent),
+            reader: EventReader::new(agent, ids.as_ref().map(|ids| ids.run_id.clone())),
             stages: StreamStages {
                 output: ClientOutput {
                     state: StreamState::Running,
@@ -271,8 +271,9 @@ impl Stream {
     /// Returns about the memory that the run holds: an unfinished frame, events that wait, and ids.
     pub(crate) fn retained_bytes(&self) -> usize {
         let StreamStages { guard, output, .. } = &self.stages;
-        let waiting = self.reader.retained_bytes() + output.writer.buffered_bytes() + output.writer.bookkeeping_bytes();
-        self.frame_reader.heap_size() + waiting + guard.retained_bytes
+        let reading = self.frame_reader.heap_size() + self.reader.kept_bytes() + self.reader.retained_bytes();
+        let waiting = output.writer.buffered_bytes() + output.writer.bookkeeping_bytes();
+        reading + waiting + guard.retained_bytes
     }
 
     /// Returns how the run ended, once its terminal event was written.
@@ -397,6 +398,9 @@ impl EventSink for StreamPipe<'_> {
         }
         if matches!(output.state, StreamState::Closed(_)) {
             return report.count_loss(EventLoss::AfterTerminal);
+        }
+        if !agent.shown_members.is_empty() && *agent != output.client {
+            report.count_loss_times(EventLoss::TextNotShown, not_shown::count_shown_members(&event, agent));
         }
         let ending = guard.process(event, report, &mut |event, report| {
             output.send(event, &mut OutputContext { out, report, now_ms: *now_ms, is_final_error: false });

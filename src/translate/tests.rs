@@ -50,6 +50,7 @@ const STEP_END: &str = r#"{"type":"STEP_FINISHED","stepName":"p@"}"#;
 const ACTIVITY: &str = r#"{"type":"ACTIVITY_SNAPSHOT","messageId":"a@","activityType":"x","content":{}}"#;
 const PATCH: &str =
     r#"{"type":"ACTIVITY_DELTA","messageId":"a@","activityType":"x","patch":[{"op":"add","path":"/k","value":1}]}"#;
+const SNAPSHOT: &str = r#"{"type":"MESSAGES_SNAPSHOT","messages":[]}"#;
 const STATE: &str =
     r#"{"type":"STATE_DELTA","delta":[{"op":"add","path":"/k@","value":1},{"op":"add","path":"/l/-","value":1}]}"#;
 
@@ -74,6 +75,24 @@ static SHAPES: &[RunShape] = &[
         repeated: &[STATE],
         later: &[],
     },
+    shape("snapshots among activities", &[ACTIVITY, SNAPSHOT], &[SNAPSHOT]),
+    shape("snapshots among reasoning", &[THOUGHT, THINKING, THOUGHT_END, SNAPSHOT], &[SNAPSHOT]),
+    shape("snapshots among open messages and calls", &[OPEN, TEXT, CALL, ARGS, THOUGHT, SNAPSHOT], &[SNAPSHOT]),
+    shape("snapshots of calls that wait", &[CALL, CALL_END, SNAPSHOT], &[SNAPSHOT]),
+    RunShape {
+        name: "additions at the front",
+        opening: &[r#"{"type":"STATE_SNAPSHOT","snapshot":{"l":[]}}"#],
+        repeated: &[r#"{"type":"STATE_DELTA","delta":[{"op":"add","path":"/l/0","value":1}]}"#],
+        later: &[],
+    },
+    RunShape {
+        name: "moves of a growing value",
+        opening: &[r#"{"type":"STATE_SNAPSHOT","snapshot":{"l":[]}}"#],
+        repeated: &[
+            r#"{"type":"STATE_DELTA","delta":[{"op":"add","path":"/l/-","value":1},{"op":"move","from":"/l","path":"/k"},{"op":"move","from":"/k","path":"/l"}]}"#,
+        ],
+        later: &[],
+    },
     RunShape {
         name: "pieces of one message",
         opening: &[r#"{"type":"TEXT_MESSAGE_START","messageId":"m","role":"assistant"}"#],
@@ -90,6 +109,18 @@ static SHAPES: &[RunShape] = &[
         name: "pieces of one call",
         opening: &[r#"{"type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"f"}"#],
         repeated: &[r#"{"type":"TOOL_CALL_ARGS","toolCallId":"c","delta":" "}"#],
+        later: &[],
+    },
+    RunShape {
+        name: "a message and a call that start again",
+        opening: &[],
+        repeated: &[
+            r#"{"type":"TEXT_MESSAGE_START","messageId":"m","role":"assistant"}"#,
+            r#"{"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"x"}"#,
+            r#"{"type":"TEXT_MESSAGE_END","messageId":"m"}"#,
+            r#"{"type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"f"}"#,
+            r#"{"type":"TOOL_CALL_END","toolCallId":"c"}"#,
+        ],
         later: &[],
     },
     RunShape {
@@ -223,6 +254,8 @@ fn linear_work_of_recaps() {
 fn linear_work_of_requests() {
     let message = r#"{"id":"m@","role":"assistant","content":"x","toolCalls":[{"id":"interrupt:@","type":"function","function":{"name":"f","arguments":"{}"}}]},{"id":"q@","role":"user","content":"x"},{"id":"r@","role":"tool","toolCallId":"interrupt:@","content":"1"}"#;
     let answer = r#"{"id":"r@","role":"tool","toolCallId":"interrupt:@","content":"1"}"#;
+    let question = r#"{"id":"interrupt:@","role":"assistant","content":"x"}"#;
+    let reply = r#"{"id":"u","role":"user","content":"x"}"#;
     let thought =
         r#"{"id":"t@","role":"reasoning","content":"x"},{"id":"a@","role":"activity","activityType":"x","content":{}}"#;
     let tool = r#"{"name":"f@","description":"d","parameters":{}}"#;
@@ -238,6 +271,7 @@ fn linear_work_of_requests() {
         [
             ("messages", body(&list(message, count), "")),
             ("answers", body(&list(answer, count), "")),
+            ("questions", body(&format!("{},{reply}", list(question, count)), "")),
             ("reasoning and activities", body(&list(thought, count), "")),
             ("tools", body("", &list(tool, count))),
             ("one message again and again", body(&list(&message.replace('@', "1"), count), "")),
@@ -264,4 +298,18 @@ fn linear_work_of_requests() {
     };
     let (short, long) = (count(SHORT), count(SHORT * FACTOR));
     assert_linear("requests", &short, &long);
+}
+
+/// Ids are equal whatever characters they escape, and a sum of sizes must not shrink by more than it grew.
+#[test]
+fn reads_runs_that_escape_one_id_in_two_ways() {
+    for (first, second) in [("é", "\\u00e9"), ("\\u00e9", "é")] {
+        let starts = [OPEN, CALL].map(|event| event.replace('@', first));
+        let others = [TEXT, ARGS, ACTIVITY, CALL_END, END, RESULT].map(|event| event.replace('@', second));
+        let run = to_run(starts.into_iter().chain(others));
+        for agent in sides() {
+            let sent = translate(run.as_bytes(), PeerDialect::new(ALL[0]), agent);
+            sides().into_iter().for_each(|client| drop(translate(&sent, agent, client)));
+        }
+    }
 }

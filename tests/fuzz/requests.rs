@@ -10,6 +10,7 @@ use crate::judge::Judge;
 use crate::sides::{Sides, ids, side};
 use crate::streams::has_reserved_names;
 use crate::work;
+use diglot::translate::EventLoss;
 use diglot::translate::request::translate_request;
 
 const BASE_WORK: u64 = 100_000;
@@ -58,7 +59,8 @@ pub fn run(input: &[u8]) {
         return;
     }
     let same = canonical(&own.body) == canonical(&back.body);
-    judge.require(same || there.downgraded > 0 || back.downgraded > 0 || is_ambiguous(&own.body), || {
+    let downgraded = [&there, &back].iter().any(|one| one.losses[EventLoss::Downgraded as usize] > 0);
+    judge.require(same || downgraded || is_ambiguous(&own.body), || {
         format!("L1 does not hold\nAG-UI {}\nsent  {}\nback  {}", own.body, there.body, back.body)
     });
 }

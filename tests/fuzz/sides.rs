@@ -1,4 +1,4 @@
-//! The sides of a translation, and the first line of an input, which names them: `hai.blocks ag-ui strict`.
+//! The sides of a translation, and the first line of an input, which names them: `hai.string ag-ui strict`.
 
 use diglot::codec::sse::SseLimits;
 use diglot::dialect::{self, PeerDialect};
@@ -8,9 +8,9 @@ use diglot::translate::{GuardMode, RunIds, Stream};
 pub const SIDES: &[&str] = &[
     "ag-ui",
     "hai",
-    "hai.blocks",
+    "hai.string",
     "hai.snake",
-    "hai.blocks.snake",
+    "hai.string.snake",
     "ag-ui-snake",
     "ag-ui-snake.timestamp=s",
     "cloudbase",
@@ -83,7 +83,7 @@ pub fn ids() -> RunIds {
     RunIds::new("t1", "r1")
 }
 
-/// Returns the side with this name: `hai`, `hai.blocks.snake`, `ag-ui-0.pin=0-0-45`.
+/// Returns the side with this name: `hai`, `hai.string.snake`, `ag-ui-0.pin=0-0-45`.
 pub fn side(name: &str) -> Option<PeerDialect> {
     let mut words = name.split('.');
     let mut side = PeerDialect::new(dialect::find_by_name(words.next()?)?);

@@ -12,6 +12,7 @@ use crate::sides::{NOW, Sides, cut, side};
 use crate::work;
 use diglot::dialect::{AG_UI, ALL};
 use diglot::event::EventType;
+use diglot::translate::EventLoss;
 
 /// Work that any input may cause.
 const BASE_WORK: u64 = 200_000;
@@ -82,7 +83,8 @@ fn hop(sides: Sides, body: &[u8]) -> (Vec<u8>, bool) {
     if let Err(error) = read {
         stream.fail("stopped", &error.to_string(), NOW, &mut out);
     }
-    (out, stream.report().losses.iter().any(|count| *count > 0))
+    let losses = EventLoss::ALL.iter().zip(stream.report().losses);
+    (out, losses.into_iter().any(|(loss, count)| count > 0 && !loss.is_carried()))
 }
 
 /// Returns whether the text has names under which the gateway itself carries content through a dialect: an agent that writes them

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { describe, test } from "node:test";
-import { agentStreams, clientRequests, eventTexts, inParallel, translate } from "./support/recordings.mjs";
+import { agentStreams, clientRequests, eventTexts, expectedRequests, faultyRequests, inParallel, translate } from "./support/recordings.mjs";
 import { ask } from "./support/python.mjs";
 
 const LIMIT = { timeout: 300_000 };
@@ -39,9 +39,9 @@ const TAKES_ANY = new Set(["0.1.10", "0.1.15", "0.1.19", "0.1.22"]);
 
 const parse = (version, documents) => ask("parse.py", [`ag-ui-protocol-${version}`, "pydantic"], documents);
 
-/** Every request of the corpus as it goes to an agent of `dialect`. */
-const requestsTo = async (dialect) => {
-  const all = await inParallel(clientRequests(), async (it) => ({
+/** Every request of the corpus, or of `requests`, as it goes to an agent of `dialect`. */
+const requestsTo = async (dialect, requests = clientRequests()) => {
+  const all = await inParallel(requests, async (it) => ({
     name: `${it.name} (${it.from} to ${dialect})`,
     kind: "request",
     text: await translate({ ...it, to: dialect, request: true }),
@@ -62,6 +62,16 @@ const documentsOf = (streams) =>
 describe("ag-ui-protocol 1.0.0", () => {
   test("parses every request", LIMIT, async () => {
     assert.deepEqual(await parse("1.0.0", await requestsTo("ag-ui")), []);
+  });
+  test("parses every request that the golden cases expect", LIMIT, async () => {
+    const requests = expectedRequests("ag-ui").map((it) => ({ ...it, kind: "request" }));
+    assert.ok(requests.length >= 50, `only ${requests.length}`);
+    assert.deepEqual(await parse("1.0.0", requests), []);
+  });
+  test("parses requests in which clients send values of the wrong type", LIMIT, async () => {
+    const requests = await requestsTo("ag-ui", faultyRequests(600));
+    assert.ok(requests.length >= 200, `only ${requests.length} were not refused`);
+    assert.deepEqual(await parse("1.0.0", requests), []);
   });
   test("parses every event", LIMIT, async () => {
     const refused = await parse("1.0.0", documentsOf(await streamsTo("ag-ui")));

@@ -1,4 +1,4 @@
-// A HAI client in front of an AG-UI agent: with content=blocks the component that the HAI specification prints (§4.1 of
+// A HAI client in front of an AG-UI agent: by default the component that the HAI specification prints (§4.1 of
 // seed 000) must be able to show the answer; with content=string the plain client of §3.3.1 must.
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
@@ -36,7 +36,7 @@ function assertToolCallAndState(client, events) {
   assert.deepEqual(client.state, stateAt("running"));
 }
 
-describe("HAI client with an AG-UI agent, content=blocks", () => {
+describe("HAI client with an AG-UI agent, content=blocks (the default)", () => {
   test("the specification's component shows thinking, then text, calls the tool and keeps the state", LIMIT, async () => {
     const [client, component] = [newClient("ag-ui-agent"), new TaskComponent()];
     const events = await component.onSend(client, firstRun);

@@ -77,15 +77,77 @@ test("asks a HAI client about each interrupt and resumes the run with its answer
   assert.deepEqual(input.messages.map((one) => [one.role, (one.toolCalls ?? []).map((call) => call.id)]), [["user", []], ["assistant", ["c"]]]);
 });
 
-test("the specification's component shows an activity as a block beside its message's text", LIMIT, () => {
+/** What the person sees: the outputs of each message in the printed component's dialogue (§4.1). */
+function shownBy(component) {
+  return component.dialogue.messages.map((one) => [one.id, one.contents.map((block) => block.output)]);
+}
+
+/** The printed component after `stream`, and its client. */
+function showStream(stream) {
   const [client, component] = [new HaiAgent({ url: "unused" }), new TaskComponent()];
   const update = (data) => component.updateDialogueMessages(data, component.dialogue.messages);
   client.subscribe({ onBusinessDataContentEvent: update, onBusinessDataEndEvent: update });
-  eventsOf(translate("ag-ui", "hai:blocks", golden("ag-ui-to-hai.blocks/activities"))).forEach((event) => client.take(event));
-  assert.deepEqual(component.dialogue.messages.map((one) => [one.id, one.contents.map((block) => block.output)]), [
+  eventsOf(stream).forEach((event) => client.take(event));
+  return { client, component };
+}
+
+test("the specification's component shows an activity as a block beside its message's text", LIMIT, () => {
+  const { component } = showStream(translate("ag-ui", "hai", golden("ag-ui-to-hai/activities")));
+  assert.deepEqual(shownBy(component), [
     ["a", [{ type: "PLAN", data: { n: 1 } }]],
+    ["a:2", [{ type: "PLAN", data: { n: 2 } }]],
     ["m", [{ type: "chart", data: { points: [1.1] } }, { type: "text", content: "好" }]],
   ]);
+});
+
+test("the specification's component shows each change of an activity, and nothing that must not overwrite it", LIMIT, () => {
+  const { component } = showStream(translate("ag-ui", "hai", golden("ag-ui-to-hai/activity-changes")));
+  assert.deepEqual(shownBy(component), [
+    ["a", [{ type: "PLAN", data: { steps: [], n: 1.1 } }]],
+    ["a:2", [{ type: "PLAN", data: { steps: ["查"], n: 2 } }]],
+    ["m", [{ type: "PLAN", data: { steps: ["查"] } }, { type: "text", content: "好" }]],
+    ["a:3", [{ type: "PLAN", data: { done: true } }]],
+  ]);
+});
+
+test("the specification's component can read every answer of a snapshot, reasoning and activities too", LIMIT, () => {
+  const { client, component } = showStream(translate("ag-ui", "hai", golden("ag-ui-to-hai/snapshot")));
+  const answers = client.messages.filter((one) => one.role === "assistant");
+  assert.deepEqual(answers.map((one) => [one.id, component.parseJsonString(one.content).map((block) => block.output)]), [
+    ["2", [{ type: "thinking", data: { content: "想", elapsed: 0, thinking: false, collapse: true } }]],
+    ["3", [{ type: "PLAN", data: { n: 1 } }]],
+    ["4", [{ type: "chart", data: { points: [1.1] } }]],
+    ["5", [{ type: "text", content: "好" }]],
+    ["6", [{ type: "thinking", data: { content: "末", elapsed: 0, thinking: false, collapse: true } }]],
+    ["3:2", [{ type: "PLAN", data: { n: 2 } }]],
+  ]);
+  assert.deepEqual(shownBy(component), [["3:2", [{ type: "PLAN", data: { n: 2 } }]]]);
+});
+
+test("a HAI client hears that a subagent failed before its message ends", LIMIT, () => {
+  const client = new HaiAgent({ url: "unused" });
+  const heard = [];
+  client.subscribe({
+    onAgentCollaborativeMessageContentEvent: ({ event }) => heard.push(event.delta.task),
+    onAgentCollaborativeMessageEndEvent: ({ event }) => heard.push(event.messageId),
+  });
+  eventsOf(translate("ag-ui", "hai", golden("ag-ui-to-hai/subagents"))).forEach((event) => client.take(event));
+  assert.deepEqual(heard, [
+    { id: "s", name: "研究员" },
+    { id: "s2", name: "b" },
+    { id: "s2", name: "b: error: bad", status: "error", error: { message: "bad", code: "E1" } },
+    "s2",
+    "s",
+  ]);
+});
+
+test("a HAI user's picture is a content part for an AG-UI agent, and for a HAI agent again", LIMIT, () => {
+  const picture = [{ type: "text", text: "看图" }, { type: "image", source: { type: "url", value: "https://e.com/a.png" } }];
+  const client = new HaiAgent({ url: "unused", initialMessages: [{ id: "u", role: "user", content: picture }] });
+  const request = JSON.stringify({ threadId: "t", runId: "r", messages: client.messages, tools: [], context: [], forwardedProps: {} });
+  const input = translate("hai", "ag-ui", request, "--request");
+  assert.deepEqual(JSON.parse(input).messages, client.messages);
+  assert.deepEqual(JSON.parse(translate("ag-ui", "hai", input, "--request")).messages, client.messages);
 });
 
 // pydantic-ai begins and ends a message without a word before each tool call; the printed component throws on an END whose
@@ -96,12 +158,9 @@ for (const [what, ...said] of [
   ["has an empty piece", { type: "TEXT_MESSAGE_START", messageId: "m", role: "assistant" }, { type: "TEXT_MESSAGE_CONTENT", messageId: "m", delta: "" }, { type: "TEXT_MESSAGE_END", messageId: "m" }],
 ]) {
   test(`the specification's component accepts an empty message that ${what}`, LIMIT, () => {
-    const [client, component] = [new HaiAgent({ url: "unused" }), new TaskComponent()];
-    const update = (data) => component.updateDialogueMessages(data, component.dialogue.messages);
-    client.subscribe({ onBusinessDataContentEvent: update, onBusinessDataEndEvent: update });
     const run = [{ type: "RUN_STARTED", threadId: "t", runId: "r" }, ...said, { type: "RUN_FINISHED", threadId: "t", runId: "r" }];
     const stream = run.map((event) => `data: ${JSON.stringify(event)}\n\n`).join("");
-    eventsOf(translate("ag-ui", "hai:blocks", stream)).forEach((event) => client.take(event));
+    const { component } = showStream(translate("ag-ui", "hai", stream));
     const texts = component.dialogue.messages.flatMap((one) => one.contents.map((block) => block.output.content));
     assert.equal(texts.join(""), "");
   });

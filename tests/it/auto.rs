@@ -4,8 +4,10 @@ use crate::golden::{side, translate_stream};
 use crate::support::agent::Agent;
 use crate::support::client::{post, send_request};
 use crate::support::gateway::Gateway;
-use crate::support::sse::{HEAD, events, types};
+use crate::support::sse::{COMPLETE_RUN, HEAD, complete_run, events, types};
 use diglot::dialect::PeerDialect;
+use diglot::translate::RunIds;
+use diglot::translate::request::translate_request;
 use std::path::Path;
 
 fn read_golden_input(case: &str) -> String {
@@ -20,7 +22,7 @@ fn translates_a_detected_dialect_like_a_configured_one() {
     let named = translate_stream(side("hai"), side("ag-ui"), [input.as_bytes()]).0;
     let (output, report) = translate_stream(PeerDialect::new_auto(), side("ag-ui"), [input.as_bytes()]);
     assert_eq!(output, named);
-    assert_eq!(report.dialect_switch.expect("a turn").rule.dialect.name, "hai");
+    assert_eq!(report.dialect_switches.last().expect("a switch").rule.dialect.name, "hai");
     let bytes = translate_stream(PeerDialect::new_auto(), side("ag-ui"), input.as_bytes().chunks(1)).0;
     assert_eq!(bytes, named);
 }
@@ -65,6 +67,133 @@ fn does_not_repeat_streamed_text_after_detection() {
     }
 }
 
+fn frames(events: &[&str]) -> String {
+    events.iter().map(|data| format!("data: {data}\n\n")).collect()
+}
+
+/// Returns the types of the events that a client of AG-UI 1.0 receives, and the dialects that the agent's was taken for.
+fn detect_and_translate(input: &str) -> (Vec<String>, Vec<&'static str>) {
+    let (output, report) = translate_stream(PeerDialect::new_auto(), side("ag-ui"), [input.as_bytes()]);
+    let bytes = translate_stream(PeerDialect::new_auto(), side("ag-ui"), input.as_bytes().chunks(1)).0;
+    assert_eq!(output, bytes);
+    let switches = report.dialect_switches.iter().map(|switch| switch.rule.dialect.name).collect();
+    (owned(&types(&events(&output))), switches)
+}
+
+fn owned(types: &[&str]) -> Vec<String> {
+    types.iter().map(|&kind| kind.to_owned()).collect()
+}
+
+const SNAKE_STARTED: &str = r#"{"type":"RUN_STARTED","thread_id":"t1","run_id":"r1"}"#;
+const HAI_MESSAGE: [&str; 3] = [
+    r#"{"type":"BUSINESS_DATA_START","messageId":"m","role":"assistant"}"#,
+    r#"{"type":"BUSINESS_DATA_CONTENT","messageId":"m","delta":"你好"}"#,
+    r#"{"type":"BUSINESS_DATA_END","messageId":"m"}"#,
+];
+
+/// The stronger sign overrules a weaker one that came first, whether the weaker one is a spelling or something missing.
+#[test]
+fn overrules_a_weaker_sign() {
+    let answer = r#"{"type":"TEXT_MESSAGE_END","messageId":"m","answer":"你好"}"#;
+    let snake_finished = r#"{"type":"RUN_FINISHED","thread_id":"t1","run_id":"r1"}"#;
+    for (started, weaker, text, stronger) in [
+        (SNAKE_STARTED, "ag-ui-snake", &HAI_MESSAGE[..], "hai"),
+        (r#"{"type":"RUN_STARTED","timestamp":1}"#, "cloudbase", &HAI_MESSAGE[..], "hai"),
+        (
+            r#"{"type":"RUN_STARTED","threadId":"t1","runId":"r1","protocolVersion":"1.0"}"#,
+            "ag-ui",
+            &HAI_MESSAGE[..],
+            "hai",
+        ),
+        (SNAKE_STARTED, "ag-ui-snake", &[answer][..], "social-app"),
+    ] {
+        let input = frames(&[&[started], text, &[snake_finished]].concat());
+        assert_eq!(detect_and_translate(&input), (owned(COMPLETE_RUN), vec![weaker, stronger]), "{started}");
+    }
+    // The client sees what it would see if the route named the dialect.
+    let input = frames(&[&[SNAKE_STARTED], &HAI_MESSAGE[..], &[snake_finished]].concat());
+    let output = translate_stream(PeerDialect::new_auto(), side("ag-ui"), [input.as_bytes()]).0;
+    let named = translate_stream(side("hai"), side("ag-ui"), [input.as_bytes()]).0;
+    let shown = |output: &str| events(output)[1..4].to_vec();
+    assert_eq!(shown(&output), shown(&named));
+}
+
+/// A run is judged by all of its events, however late a sign comes, and what was open stays open.
+#[test]
+fn detects_a_dialect_late_in_a_run() {
+    let started = r#"{"type":"RUN_STARTED","threadId":"t1","runId":"r1"}"#;
+    let piece = |id: usize, delta: usize| {
+        format!(r#"{{"type":"TEXT_MESSAGE_CONTENT","messageId":"m{id}","delta":"{delta} "}}"#)
+    };
+    let mut input = frames(&[started]);
+    for id in 0..20 {
+        input += &frames(&[&format!(r#"{{"type":"TEXT_MESSAGE_START","messageId":"m{id}","role":"assistant"}}"#)]);
+        (0..30).for_each(|delta| input += &frames(&[&piece(id, delta)]));
+    }
+    // Only the last message shows the dialect; its text was streamed, so that its answer is no second one.
+    let text: String = (0..30).map(|delta| format!("{delta} ")).collect();
+    let answer = format!(r#"{{"type":"TEXT_MESSAGE_END","messageId":"m19","answer":"{text}"}}"#);
+    input += &frames(&[&answer, r#"{"type":"RUN_FINISHED","threadId":"t1","runId":"r1"}"#]);
+    let (seen, switches) = detect_and_translate(&input);
+    assert_eq!(switches, ["social-app"]);
+    assert_eq!(seen.iter().filter(|kind| *kind == "TEXT_MESSAGE_CONTENT").count(), 20 * 30);
+    assert_eq!(seen.iter().filter(|kind| *kind == "TEXT_MESSAGE_START").count(), 20);
+
+    let mut input = frames(&[started, r#"{"type":"STEP_STARTED","stepName":"s"}"#]);
+    (0..100).for_each(|delta| input += &frames(&[&piece(1, delta)]));
+    input += &frames(&HAI_MESSAGE);
+    let (seen, switches) = detect_and_translate(&input);
+    assert_eq!(switches, ["hai"]);
+    assert_eq!(seen.iter().filter(|kind| *kind == "TEXT_MESSAGE_CONTENT").count(), 101);
+    assert!(seen.iter().all(|kind| kind != "CUSTOM"), "{seen:?}");
+}
+
+/// Thinking that is open while another dialect is detected goes on.
+#[test]
+fn continues_thinking_as_another_dialect() {
+    let thinking = [
+        r#"{"type":"THINKING_START"}"#,
+        r#"{"type":"THINKING_TEXT_MESSAGE_START"}"#,
+        r#"{"type":"THINKING_TEXT_MESSAGE_CONTENT","delta":"想"}"#,
+    ];
+    let started = r#"{"type":"RUN_STARTED","threadId":"t1","runId":"r1"}"#;
+    let sign = r#"{"type":"STEP_STARTED","threadId":"t1","runId":"r1","stepName":"router"}"#;
+    let rest = [
+        r#"{"type":"THINKING_TEXT_MESSAGE_CONTENT","delta":"想"}"#,
+        r#"{"type":"THINKING_TEXT_MESSAGE_END"}"#,
+        r#"{"type":"THINKING_END"}"#,
+        r#"{"type":"STEP_FINISHED","threadId":"t1","runId":"r1","stepName":"router"}"#,
+        r#"{"type":"RUN_FINISHED","threadId":"t1","runId":"r1"}"#,
+    ];
+    let input = frames(&[&[started], &thinking[..], &[sign], &rest[..]].concat());
+    let (seen, switches) = detect_and_translate(&input);
+    assert_eq!(switches, ["ag-ui-0", "social-app"]);
+    let expected = [
+        "RUN_STARTED",
+        "REASONING_START",
+        "REASONING_MESSAGE_START",
+        "REASONING_MESSAGE_CONTENT",
+        "STEP_STARTED",
+        "REASONING_MESSAGE_CONTENT",
+        "REASONING_MESSAGE_END",
+        "REASONING_END",
+        "STEP_FINISHED",
+        "RUN_FINISHED",
+    ];
+    assert_eq!(seen, expected);
+}
+
+/// The answers to the interrupts of an agent reach it: only an agent of a version that has them interrupts.
+#[test]
+fn sends_the_answers_to_interrupts() {
+    let body = r#"{"threadId":"t","runId":"r","protocolVersion":"1.0","messages":[],"resume":[{"interruptId":"i","status":"resolved"}]}"#;
+    let ids = RunIds::new("t", "r");
+    let sent = translate_request(body.as_bytes(), side("ag-ui"), PeerDialect::new_auto(), &ids).expect("a request");
+    let members: serde_json::Value = serde_json::from_str(&sent.body).expect("JSON");
+    assert_eq!(members["resume"][0]["interruptId"], "i");
+    assert!(members.get("protocolVersion").is_none());
+}
+
 /// A dialect that is detected by the first event is translated: the version in the output is the gateway's.
 #[test]
 fn writes_our_protocol_version_after_detection() {
@@ -99,4 +228,34 @@ async fn detects_the_dialects_of_both_sides() {
     let answer = send_request(gateway.data, post("/auto", "Connection: close\r\n", body)).await;
     let received = events(answer.text());
     assert!(types(&received).contains(&"BUSINESS_DATA_CONTENT"), "{received:?}");
+}
+
+/// Runs of one route do not depend on each other: neither how an agent's events are read, nor what it is sent.
+#[tokio::test]
+async fn judges_each_run_by_its_own_events() {
+    let snake_finished = r#"{"type":"RUN_FINISHED","thread_id":"t1","run_id":"r1"}"#;
+    let hai = frames(&[&[r#"{"type":"RUN_STARTED","messageId":"m","role":"assistant"}"#], &HAI_MESSAGE[..]].concat());
+    let overruled = frames(&[&[SNAKE_STARTED], &HAI_MESSAGE[..], &[snake_finished]].concat());
+    let hai = hai + &frames(&[r#"{"type":"RUN_FINISHED","messageId":"m"}"#]);
+    let snake = frames(&[
+        SNAKE_STARTED,
+        r#"{"type":"TEXT_MESSAGE_START","messageId":"m","role":"助手"}"#,
+        r#"{"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"你好"}"#,
+        r#"{"type":"TEXT_MESSAGE_END","messageId":"m"}"#,
+        snake_finished,
+    ]);
+    // AG-UI without a sign of its own comes after each of the others.
+    let runs = [hai.clone(), complete_run(), overruled, complete_run(), snake, complete_run(), hai];
+    let responses: Vec<String> = runs.iter().map(|run| [HEAD, run].concat()).collect();
+    let mut agent = Agent::with_responses(&responses);
+    let gateway = Gateway::start_for(&agent).await;
+    let body =
+        r#"{"threadId":"t","runId":"r","protocolVersion":"1.0","messages":[{"id":"1","role":"user","content":"hi"}]}"#;
+    let mut requests = Vec::new();
+    for run in runs {
+        let answer = send_request(gateway.data, post("/auto", "Connection: close\r\n", body)).await;
+        assert_eq!(types(&events(answer.text())), COMPLETE_RUN, "{run}");
+        requests.push(agent.next_request().await.body);
+    }
+    assert!(requests.iter().all(|request| *request == requests[0]));
 }

@@ -168,10 +168,11 @@ async fn ends_runs_that_hold_too_much_together() {
         Step::Pause,
     ]);
     let small = Agent::with_response([HEAD, STARTED, FINISHED].concat());
-    let route = |path: &str, agent: &Agent| {
-        format!("{{name: {path}, path: /{path}, client: ag-ui, agent: ag-ui, upstream: \"{}\"}}", agent.url())
+    let route = |path: &str, agent: &Agent, more: &str| {
+        format!("{{name: {path}, path: /{path}, client: ag-ui, agent: ag-ui, upstream: \"{}\"{more}}}", agent.url())
     };
-    let routes = format!("routes: [{}, {}]", route("half", &half), route("small", &small));
+    let late = route("late", &half, ", timeouts: {idle: 3s}");
+    let routes = format!("routes: [{}, {late}, {}]", route("half", &half, ""), route("small", &small, ""));
     let setup = Setup { top: "limits: {run_memory: 5MiB}", routes: &routes, ..Setup::default() };
     let gateway = Gateway::start(setup).await;
     let mut clients = Vec::new();
@@ -204,6 +205,9 @@ async fn ends_runs_that_hold_too_much_together() {
         clients.push(client);
     }
     assert_eq!(post_run(gateway.data, "/small").await.status, 200);
+    // Its agent is not read while the run waits, and so is not idle.
+    let late = post_run(gateway.data, "/late").await;
+    assert!(late.text().contains("run_memory_full"), "{}", late.text());
     drop(clients);
     gateway.wait_for_metric("diglot_run_memory_bytes", 0.0).await;
 }

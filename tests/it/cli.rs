@@ -102,6 +102,22 @@ fn explains_each_event_on_stderr() {
     assert!(stderr.ends_with("2 events in, 2 out; carried: nothing; repaired: nothing; lost: nothing\n"), "{stderr}");
 }
 
+/// What the client gets and does not show is no violation, but something is lost for its user.
+#[test]
+fn explains_what_the_client_does_not_show() {
+    let events = [
+        r#"{"type":"RUN_STARTED","threadId":"t","runId":"r"}"#,
+        r#"{"type":"ACTIVITY_SNAPSHOT","messageId":"a","activityType":"PLAN","content":{"n":1}}"#,
+        r#"{"type":"RUN_FINISHED","threadId":"t","runId":"r"}"#,
+    ];
+    let run: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+    let (code, _, stderr) =
+        run_translate_with(&["--from", "ag-ui", "--to", "cloudbase", "--explain", "--strict"], &run);
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(stderr.contains(": written as ACTIVITY_SNAPSHOT; lost: activity_not_shown\n"), "{stderr}");
+    assert!(stderr.ends_with("; repaired: nothing; lost: activity_not_shown 1\n"), "{stderr}");
+}
+
 #[test]
 fn strict_translation_stops_at_the_first_violation() {
     let (code, stdout, stderr) = run_translate_with(&["--from", "hai", "--to", "ag-ui", "--strict"], HAI_RUN);

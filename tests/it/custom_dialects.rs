@@ -4,7 +4,7 @@
 use super::golden::{side, translate_stream};
 use diglot::dialect::{DialectOverrides, PeerDialect, ValueAlias};
 use diglot::event::Field;
-use diglot::translate::{RunIds, request};
+use diglot::translate::{EventLoss, RunIds, request};
 
 const ROBOT: &[ValueAlias] =
     &[ValueAlias { field: Field::Role, canonical: "assistant", wire: "机器人", is_reversible: true }];
@@ -104,8 +104,26 @@ fn counts_what_is_dropped_for_older_agents() {
         let body = format!(r#"{{"threadId":"t","runId":"r","messages":{messages}{more}}}"#);
         let there = request::translate_request(body.as_bytes(), side("ag-ui"), side("ag-ui-0"), &RunIds::new("t", "r"));
         let there = there.expect("a request");
-        assert_eq!(there.downgraded, lost, "{body} became {}", there.body);
+        assert_eq!(there.losses[EventLoss::Downgraded as usize], lost, "{body} became {}", there.body);
         assert!(!there.body.contains("metadata"), "{}", there.body);
+    }
+}
+
+/// A part that an agent gets only in a note is not left out, but the agent does not see it.
+#[test]
+fn counts_request_content_that_the_agent_does_not_see() {
+    let part = r#"{"type":"image","source":{"type":"url","value":"u"}}"#;
+    let content = format!(r#"[{{"type":"text","text":"晴"}},{part},{part}]"#);
+    let message = format!(r#"{{"id":"1","role":"tool","toolCallId":"c","content":{content}}}"#);
+    let body = format!(r#"{{"threadId":"t","runId":"r","messages":[{message}]}}"#);
+    for (agent, loss) in [("ag-ui", None), ("hai", Some(EventLoss::PartNotShown))] {
+        let there = request::translate_request(body.as_bytes(), side("ag-ui"), side(agent), &RunIds::new("t", "r"));
+        let there = there.expect("a request");
+        assert!(there.body.contains(r#""value":"u""#), "{}", there.body);
+        for one in EventLoss::ALL {
+            let count = if Some(*one) == loss { 2 } else { 0 };
+            assert_eq!(there.losses[*one as usize], count, "{agent}: {}", one.label());
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 //!                                  /expected.sse   received by the client; then repairs and losses, as comments
 //! request/<client>-to-<agent>/<case>/input.json, expected.json
 //! ```
-//! A side is a dialect with its options: `hai`, `hai.blocks`, `hai.snake`, `hai.blocks.snake`. The run is thread `t1`
+//! A side is a dialect with its options: `hai`, `hai.string`, `hai.snake`, `hai.string.snake`. The run is thread `t1`
 //! and run `r1`, the clock is fixed at [`NOW`], and a stream that ends without a terminal event fails as in the data
 //! plane. `note.md` explains a case if its name does not; `no-round-trip` has the reason why a stream does not come back
 //! from another dialect as it was. `UPDATE=1` rewrites the expectations; a reviewer compares the

@@ -169,19 +169,24 @@ fn page() -> String {
     ALL.iter().for_each(|one| dialect_section(&mut out, one, &shapes));
     write_line(
         &mut out,
-        "\n## Detection\n\nFor `auto` and `diglot detect`, the first rule that matches an event:\n\n| dialect | rule |\n|---|---|",
+        "\n## Detection\n\nFor `auto` and `diglot detect`, the sign of an event is the first rule that matches it. A stream has the dialect with the strongest\nsign; of several, the one with most signs of that weight; of these, the first.\n\n| dialect | rule | weight |\n|---|---|---|",
     );
     for sign in DETECTION_RULES.iter() {
-        write_line(&mut out, format_args!("| `{}` | {} |", sign.dialect.name, sign.description));
+        write_line(
+            &mut out,
+            format_args!("| `{}` | {} | {} |", sign.dialect.name, sign.description, sign.weight.text()),
+        );
     }
     write_line(
         &mut out,
-        "\n## Repairs and losses\n\nA repair changes an event, or adds one, and loses nothing: a value that the client cannot accept is carried in the event's\nmetadata. A loss leaves something out. The labels are those of `diglot_repairs_total` and `diglot_losses_total`, of `repair_names`\nand `loss_names` in the log, and of `--explain`. With `guard: strict`, only an agent that broke a rule ends its run.\n\n| label | is a | what happened | what Diglot does | the broken rule, if any |\n|---|---|---|---|---|",
+        "\n## Repairs and losses\n\nA repair changes an event, or adds one, and loses nothing: a value that the client cannot accept is carried in the event's\nmetadata. A loss leaves something out or, if its label ends with `_not_shown`, carries content that the receiver does not show: the\nclient's user does not see it or, in a request, the agent. The labels are those of `diglot_repairs_total` and `diglot_losses_total`, of `repair_names`\nand `loss_names` in the log, and of `--explain`. With `guard: strict`, only an agent that broke a rule ends its run.\n\n| label | is a | what happened | what Diglot does | the broken rule, if any |\n|---|---|---|---|---|",
     );
     let source = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/event/repair.rs"));
     let sentences = label_docs(&source.expect("the source"));
     let repairs = EventRepair::ALL.iter().map(|one| (one.label(), "repair", one.rule()));
-    for (label, class, rule) in repairs.chain(EventLoss::ALL.iter().map(|one| (one.label(), "loss", one.rule()))) {
+    let loss_class = |one: &EventLoss| if one.is_carried() { "loss, carried" } else { "loss" };
+    let losses = EventLoss::ALL.iter().map(|one| (one.label(), loss_class(one), one.rule()));
+    for (label, class, rule) in repairs.chain(losses) {
         let (_, doc) =
             sentences.iter().find(|(own, _)| own == label).unwrap_or_else(|| panic!("{label} has no sentence"));
         let (cause, effect) = doc.split_once(": ").unwrap_or_else(|| panic!("{label} lacks a colon: {doc}"));

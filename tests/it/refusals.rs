@@ -88,6 +88,25 @@ async fn sends_retry_after_with_refusals_written_as_events() {
     assert_eq!(agent.connection_count(), 1);
 }
 
+/// Seed 003, 常见错误码: a refusal has the client's name for its code; `type` keeps the gateway's.
+#[tokio::test]
+async fn names_codes_as_the_client_does() {
+    let agent = Agent::with_response(HEAD.to_owned() + &complete_run());
+    let routes = format!(
+        "routes:\n  - {{name: bot, path: /bot, client: cloudbase, agent: ag-ui, upstream: \"{}\"}}\n",
+        agent.url()
+    );
+    let gateway = Gateway::start(Setup { routes: &routes, ..Setup::default() }).await;
+    let answer = send_request(gateway.data, post("/bot", "", "{}")).await;
+    let problem: serde_json::Value = serde_json::from_str(answer.text()).expect("a problem document");
+    assert_eq!((answer.status, &problem["code"]), (400, &"INVALID_REQUEST".into()));
+    assert_eq!(problem["type"], "urn:diglot:problem:invalid_request");
+    // A code for which the dialect has no name of its own.
+    let answer = send_request(gateway.data, post("/bot", "", INPUT).replacen("POST", "PUT", 1)).await;
+    assert_refused(&answer, 405, "method_not_allowed");
+    assert_eq!(agent.connection_count(), 0);
+}
+
 /// Requests that start no run or accept no events get HTTP statuses, and so do foreign pages and invalid HTTP.
 #[tokio::test]
 async fn answers_problem_documents_to_requests_that_are_no_run() {

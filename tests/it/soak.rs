@@ -49,6 +49,8 @@ const QUIET_DEADLINE: Duration = Duration::from_secs(90);
 /// and the kernel counts them; a leak of 100 bytes for each run is 16 MiB within an hour.
 const MORE_MEMORY: usize = 16 << 20;
 const MORE_DESCRIPTORS: usize = 24;
+/// Threads of the blocking pool that nobody needs stay for 10 s.
+const MORE_THREADS: usize = 16;
 
 fn variable(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
@@ -241,7 +243,7 @@ impl SoakWorld {
             let first = *self.first.get_or_insert(usage);
             if memory > first.memory + (first.memory / 10).max(MORE_MEMORY)
                 || descriptors > first.descriptors + MORE_DESCRIPTORS
-                || threads > first.threads
+                || threads > first.threads + MORE_THREADS
             {
                 report.add_violation(
                     "a process uses more than at the first quiet point",

@@ -390,7 +390,7 @@ routes:
 f:2:55: routes[0].client.interrupt_tool: `a b` is not a valid tool name
   hint: write the name that the client gives the tool, at most 64 bytes on one line
 f:2:104: routes[0].agent.interrupt_tool: the dialect `ag-ui` has no option `interrupt_tool`
-  hint: remove it; it applies only to `hai`
+  hint: remove it; it applies only to `ag-ui-0` or `hai` or `ag-ui-snake` or `cloudbase`
 ",
     ),
     (

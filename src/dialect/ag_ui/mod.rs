@@ -1,7 +1,7 @@
 //! `ag-ui`: AG-UI 1.0, the canonical dialect. Nothing differs, so the table is empty.
 
 use crate::dialect::carry::CarryLocation;
-use crate::dialect::sign::{DialectSign, EventPattern, RequestPattern, RequestSign};
+use crate::dialect::sign::{DialectSign, EventPattern, RequestPattern, RequestSign, SignWeight};
 use crate::dialect::table::{ContentParts, DemoAgent, Dialect, FallbackPolicy, MessageFormat, RunInputFormat};
 use crate::event::{Field, input};
 
@@ -38,8 +38,11 @@ pub static AG_UI: Dialect = Dialect {
     value_aliases: &[],
     common_fields: &[],
     strip: &[],
+    shown_members: &[],
+    hidden_content: &[],
     has_event_line: false,
     option_names: &[],
+    interrupt_form: None,
     adapter: None,
     message_adapter: None,
     signs: SIGNS,
@@ -48,7 +51,11 @@ pub static AG_UI: Dialect = Dialect {
 };
 
 static SIGNS: &[DialectSign] = &[
-    DialectSign::has_member("RUN_STARTED", "protocolVersion", "RUN_STARTED has a protocolVersion (AG-UI 1.0)"),
-    DialectSign::new(EventPattern::TypePrefix("SUBAGENT_"), "SUBAGENT_* exists since AG-UI 0.0.59"),
-    DialectSign::new(EventPattern::TypePrefix("REASONING_"), "REASONING_* exists since AG-UI 0.0.45"),
+    DialectSign::new(
+        EventPattern::HasMember("RUN_STARTED", "protocolVersion"),
+        SignWeight::DeclaredVersion,
+        "RUN_STARTED has a protocolVersion (AG-UI 1.0)",
+    ),
+    DialectSign::shared_type("SUBAGENT_", "SUBAGENT_* exists since AG-UI 0.0.59"),
+    DialectSign::shared_type("REASONING_", "REASONING_* exists since AG-UI 0.0.45"),
 ];

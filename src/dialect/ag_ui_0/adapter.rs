@@ -2,16 +2,19 @@
 //!
 //! ```text
 //!   reading   thinking gets ids; an empty piece of text comes back from RAW
-//!   writing   event ─▶ sequencer (up to 0.0.35) ─▶ span wrapper ─▶ as it is, or as CUSTOM or RAW where unsupported
+//!   writing   event ─▶ sequencer (0.0.35) ─▶ span wrapper ─▶ as CUSTOM or RAW where unsupported
+//!                                                        └─▶ reopened ids ─▶ as it is, or with another id
 //! ```
 
 use super::downgrade;
+use super::reopened_ids::ReopenedIds;
 use super::sequencer::{EventSequencer, SequencerOutput};
 use super::span_wrapper::{AddedEvents, SpanWrapper, THINKING_WITHOUT_IDS};
 use crate::dialect::adapter::{CanonicalSink, DialectAdapter, ReleasedEvent, ReleasedEvents, UnreadableEvent};
 use crate::dialect::carry::CANONICAL_PREFIX;
 use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
 use crate::dialect::event_shapes::{event_to_value, restore_chunk};
+use crate::dialect::interrupts;
 use crate::dialect::peer_version::PeerVersion;
 use crate::dialect::reasoning_ids::{ReasoningIds, remove_generated_ids};
 use crate::dialect::row::{EventRow, EventShape};
@@ -24,6 +27,7 @@ pub(super) struct AgUi0Adapter {
     reasoning_ids: ReasoningIds,
     sequencer: EventSequencer,
     span_wrapper: SpanWrapper,
+    reopened_ids: ReopenedIds,
 }
 
 impl AgUi0Adapter {
@@ -33,6 +37,7 @@ impl AgUi0Adapter {
             reasoning_ids: ReasoningIds::default(),
             sequencer: EventSequencer::default(),
             span_wrapper: SpanWrapper::default(),
+            reopened_ids: ReopenedIds::new(peer.peer_version),
         })
     }
 
@@ -53,18 +58,23 @@ impl AgUi0Adapter {
         }
     }
 
-    fn release<'a>(&self, event: Event<'a>, canonical_type: Option<&'static str>, released: &mut ReleasedEvents<'a>) {
+    fn release<'a>(
+        &mut self,
+        event: Event<'a>,
+        canonical_type: Option<&'static str>,
+        released: &mut ReleasedEvents<'a>,
+    ) {
         let row = self.peer.dialect.row_for_kind(event.kind, self.peer.peer_version).map(|(_, row)| row);
         if row.is_some_and(|row| downgrade::is_unsupported(self.peer.peer_version, row.shape, &event)) {
             self.release_unsupported(event, canonical_type, released);
         } else {
-            released.push_event(event, canonical_type);
+            self.reopened_ids.release(event, canonical_type, released);
         }
     }
 
     /// Wraps an event as RAW or CUSTOM, or drops it if it has no canonical counterpart.
     fn release_unsupported<'a>(
-        &self,
+        &mut self,
         event: Event<'a>,
         canonical_type: Option<&'static str>,
         released: &mut ReleasedEvents<'a>,
@@ -74,10 +84,15 @@ impl AgUi0Adapter {
             None if downgrade::is_empty_content(&event) => {
                 let source = Json::string(&format!("{CANONICAL_PREFIX}{}", event.kind.wire()));
                 let raw = Event::new(EventType::Raw).with(Field::Event, event_to_value(&event));
-                released.push_event(raw.with(Field::Source, source), None);
+                self.reopened_ids.release(raw.with(Field::Source, source), None, released);
             }
-            _ => released.push(ReleasedEvent::AsCustom(restore_chunk(event, canonical_type))),
+            _ => self.release_custom(restore_chunk(event, canonical_type), released),
         }
+    }
+
+    fn release_custom<'a>(&mut self, event: Event<'a>, released: &mut ReleasedEvents<'a>) {
+        self.reopened_ids.release_pending(released);
+        released.push(ReleasedEvent::AsCustom(event));
     }
 }
 
@@ -110,21 +125,25 @@ impl DialectAdapter for AgUi0Adapter {
         }
     }
 
-    fn buffer<'a>(&mut self, event: Event<'a>, canonical_type: Option<&'static str>, _: i64) -> ReleasedEvents<'a> {
+    fn buffer<'a>(&mut self, mut event: Event<'a>, canonical_type: Option<&'static str>, _: i64) -> ReleasedEvents<'a> {
         let mut released = ReleasedEvents::default();
+        if event.kind == EventType::RunFinished {
+            let calls = interrupts::write_calls(&mut event, &self.peer);
+            calls.into_iter().for_each(|call| self.release(call, Some(""), &mut released));
+        }
         match self.peer.peer_version {
-            PeerVersion::Any | PeerVersion::V0_1 | PeerVersion::V0_0_35 => {
+            PeerVersion::V0_1 | PeerVersion::V0_0_35 => {
                 let mut sequenced = Vec::new();
                 self.sequencer.push(event, &mut sequenced);
                 for output in sequenced {
                     match output {
                         SequencerOutput::AsIs(event) => self.release_in_span(event, canonical_type, &mut released),
                         SequencerOutput::Synthetic(event) => self.release(event, Some(""), &mut released),
-                        SequencerOutput::AsCustom(event) => released.push(ReleasedEvent::AsCustom(event)),
+                        SequencerOutput::AsCustom(event) => self.release_custom(event, &mut released),
                     }
                 }
             }
-            PeerVersion::V0_0_39 | PeerVersion::V0_0_42 => {
+            PeerVersion::Any | PeerVersion::V0_0_39 | PeerVersion::V0_0_42 => {
                 self.release_in_span(event, canonical_type, &mut released);
             }
             PeerVersion::V0_0_45
@@ -156,5 +175,9 @@ impl DialectAdapter for AgUi0Adapter {
 
     fn held_bytes(&self) -> usize {
         self.sequencer.buffered_bytes()
+    }
+
+    fn bookkeeping_bytes(&self) -> usize {
+        self.reopened_ids.retained_bytes()
     }
 }

@@ -3,23 +3,29 @@
 //!
 //! Clients of these versions fail on unknown event types but ignore unknown event members. So an event that a version
 //! lacks is sent as CUSTOM, and a member that it lacks is carried in `metadata`. The `until` column lists the events
-//! that a version lacks; without a `pin`, everything is written for the oldest version. Nothing is carried in requests,
-//! since some agents refuse unknown message members.
+//! that a version lacks. Without a `pin`, a peer gets what the seed prints: content parts, the roles of its messages,
+//! and calls that interleave. Clients since 0.0.42 accept that; 0.0.35 and 0.0.39 need their pins. Nothing is carried in
+//! requests, since some agents refuse unknown message members.
 
 mod downgrade;
+mod reopened_ids;
 mod sequencer;
 mod span_wrapper;
 mod adapter;
+mod retired_events;
 
 use adapter::AgUi0Adapter;
 use downgrade::NON_EMPTY_DELTA;
+pub(crate) use retired_events::{RetiredEventReader, find_retired_row};
 use span_wrapper::THINKING_WITHOUT_IDS;
 
 use crate::dialect::ag_ui::AG_UI;
 use crate::dialect::carry::CarryLocation;
+use crate::dialect::interrupt_form::InterruptForm;
+use crate::dialect::peer_dialect::INTERRUPT_TOOL;
 use crate::dialect::peer_version::PeerVersion;
 use crate::dialect::row::{EventRow, EventShape, FieldSet, OwnShape};
-use crate::dialect::sign::{DialectSign, EventPattern};
+use crate::dialect::sign::DialectSign;
 use crate::dialect::table::{ContentParts, DemoAgent, Dialect, MessageFormat, RunInputFormat};
 use crate::event::input::{ACTIVITY, REASONING};
 use crate::event::{EventType, Field};
@@ -80,7 +86,11 @@ pub(crate) static AG_UI_0: Dialect = Dialect {
         lenient_since: Some(PeerVersion::V0_0_59),
     },
     input: RunInputFormat::SevenMembers,
-    option_names: &["pin"],
+    // Of THINKING_START.
+    shown_members: &["title"],
+    option_names: &["pin", INTERRUPT_TOOL],
+    // 示例：确认工具定义, 场景 4. Clients since 0.0.57 have interrupts: they get them as they are with a pin.
+    interrupt_form: Some(InterruptForm::tool_call("confirmAction")),
     adapter: Some(AgUi0Adapter::boxed),
     signs: SIGNS,
     request_signs: &[],
@@ -88,8 +98,7 @@ pub(crate) static AG_UI_0: Dialect = Dialect {
     ..AG_UI
 };
 
-static SIGNS: &[DialectSign] =
-    &[DialectSign::new(EventPattern::TypePrefix("THINKING_"), "THINKING_* exists only before AG-UI 1.0")];
+static SIGNS: &[DialectSign] = &[DialectSign::shared_type("THINKING_", "THINKING_* exists only before AG-UI 1.0")];
 
 static VERSIONED_OUTCOME: OwnShape = OwnShape::new("the outcome of a run, as far as the peer's version has it");
 

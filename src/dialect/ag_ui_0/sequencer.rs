@@ -4,6 +4,7 @@
 //! ```text
 //!   text   open ── anything else ──▶ END* ── … ── its next piece ──▶ START* of `<id>:2`, piece, under that id from here on
 //!                                               └─ its end ──▶ whole, as CUSTOM: for the peer it has ended
+//!          START ── anything but its piece or end ──▶ START whole, as CUSTOM ── … ── its first piece ──▶ START*, piece
 //!   call   START, pieces wait for the end; anything else ──▶ what waits leaves whole, as CUSTOM, and START*, pieces* at the end
 //! ```
 //! Empty deltas are sent as RAW. Events with a star have no canonical counterpart, so reading restores the original
@@ -17,6 +18,8 @@ use crate::event::{Event, EventType, Field, IdMap, Json, MemberKey};
 #[derive(Debug, Default)]
 pub(super) struct EventSequencer {
     open_message: Option<SequencedMessage>,
+    /// the start of a message, until its next event shows that the peer gets text before anything else
+    unsent_start: Option<Event<'static>>,
     /// messages ended early because of another event
     paused_messages: IdMap<SequencedMessage>,
     pending_calls: IdMap<SequencedCall>,
@@ -28,8 +31,9 @@ pub(super) struct EventSequencer {
 #[derive(Debug)]
 struct SequencedMessage {
     id: Json<'static>,
-    /// the start event last sent to the peer
+    /// the start event last sent to the peer, or the one to send
     start: Event<'static>,
+    /// number of starts that the peer got
     start_count: usize,
 }
 
@@ -56,6 +60,7 @@ const fn is_text(kind: EventType) -> bool {
 
 impl EventSequencer {
     pub(crate) fn push<'a>(&mut self, event: Event<'a>, out: &mut Vec<SequencerOutput<'a>>) {
+        self.send_start(&event, out);
         if event.kind == EventType::Raw || downgrade::is_empty_content(&event) {
             self.flush_calls(out);
             return out.push(SequencerOutput::AsIs(event));
@@ -75,8 +80,8 @@ impl EventSequencer {
         let id = event.get_or_empty(Field::MessageId);
         if event.kind == EventType::TextMessageStart {
             self.pause_message(out);
-            self.open_message = Some(SequencedMessage { id, start: make_start(&event), start_count: 1 });
-            return out.push(SequencerOutput::AsIs(event));
+            self.unsent_start = Some(event.into_owned());
+            return;
         }
         if self.open_message.as_ref().is_none_or(|open| !open.id.is_same(&id)) {
             self.pause_message(out);
@@ -101,6 +106,28 @@ impl EventSequencer {
         }
     }
 
+    /// Sends a start that waits, or carries it if another event would leave its message empty.
+    fn send_start<'a>(&mut self, next: &Event<'_>, out: &mut Vec<SequencerOutput<'a>>) {
+        let Some(start) = self.unsent_start.take() else { return };
+        let id = start.get_or_empty(Field::MessageId);
+        let mut message = SequencedMessage { id: id.clone(), start: make_start(&start), start_count: 1 };
+        let is_own = is_text(next.kind) && next.kind != EventType::TextMessageStart;
+        if next.kind == EventType::Raw || (is_own && next.get_or_empty(Field::MessageId).is_same(&id)) {
+            self.open_message = Some(message);
+            return out.push(SequencerOutput::AsIs(start));
+        }
+        message.start_count = 0;
+        self.add_paused(message);
+        out.push(SequencerOutput::AsCustom(start));
+    }
+
+    fn add_paused(&mut self, message: SequencedMessage) {
+        self.buffered_bytes += memory_limits::event_cost(&message.start);
+        if let Some(before) = self.paused_messages.insert(message.id.clone(), message) {
+            self.buffered_bytes -= memory_limits::event_cost(&before.start);
+        }
+    }
+
     fn pause_message<'a>(&mut self, out: &mut Vec<SequencerOutput<'a>>) {
         if let Some(text) = self.open_message.take() {
             let mut end = Event::new(EventType::TextMessageEnd);
@@ -108,10 +135,7 @@ impl EventSequencer {
                 end.set(Field::MessageId, id.clone());
             }
             out.push(SequencerOutput::Synthetic(end));
-            self.buffered_bytes += memory_limits::event_cost(&text.start);
-            if let Some(before) = self.paused_messages.insert(text.id.clone(), text) {
-                self.buffered_bytes -= memory_limits::event_cost(&before.start);
-            }
+            self.add_paused(text);
         }
     }
 
@@ -166,7 +190,9 @@ impl EventSequencer {
 impl SequencedMessage {
     fn reopen(mut self) -> Self {
         self.start_count += 1;
-        self.start.set(Field::MessageId, self.id.with_suffix(&format!(":{}", self.start_count)));
+        if self.start_count > 1 {
+            self.start.set(Field::MessageId, self.id.with_suffix(&format!(":{}", self.start_count)));
+        }
         self
     }
 

@@ -11,26 +11,23 @@ use crate::dialect::adapter::{CanonicalSink, DialectAdapter, ReleasedEvents, Unr
 use crate::dialect::carry;
 use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
 use crate::dialect::event_shapes::was_null;
+use crate::dialect::interrupts;
 use crate::dialect::reasoning_ids::{ROLE_NOTE, ReasoningIds, remove_generated_ids};
 use crate::dialect::row::EventRow;
-use crate::dialect::table::{Dialect, PeerDialect};
+use crate::dialect::table::PeerDialect;
 use crate::event::input::{ASSISTANT, REASONING};
 use crate::event::{Event, EventType, Field, Json, MemberKey, Members, message_id, remove};
 
 #[derive(Debug)]
 pub(super) struct AgUiSnakeAdapter {
-    dialect: &'static Dialect,
+    peer: PeerDialect,
     reasoning_ids: ReasoningIds,
     span_folder: SpanFolder,
 }
 
 impl AgUiSnakeAdapter {
     pub(super) fn boxed(peer: PeerDialect) -> Box<dyn DialectAdapter> {
-        Box::new(AgUiSnakeAdapter {
-            dialect: peer.dialect,
-            reasoning_ids: ReasoningIds::default(),
-            span_folder: SpanFolder::default(),
-        })
+        Box::new(AgUiSnakeAdapter { peer, reasoning_ids: ReasoningIds::default(), span_folder: SpanFolder::default() })
     }
 
     /// Sets the canonical role for thinking, and notes an unusual original role.
@@ -55,7 +52,7 @@ impl AgUiSnakeAdapter {
     }
 
     fn default_role(&self) -> &'static str {
-        let alias = self.dialect.value_aliases.iter().find(|alias| alias.canonical == ASSISTANT);
+        let alias = self.peer.dialect.value_aliases.iter().find(|alias| alias.canonical == ASSISTANT);
         alias.map_or(ASSISTANT, |alias| alias.wire)
     }
 }
@@ -81,7 +78,7 @@ impl DialectAdapter for AgUiSnakeAdapter {
             self.read_role(&mut event, &mut extensions);
             sink.emit(span(EventType::ReasoningStart));
         }
-        carry::pack(&mut event, self.dialect.name, extensions);
+        carry::pack(&mut event, self.peer.dialect.name, extensions);
         sink.emit(event);
         if kind == EventType::ReasoningMessageEnd {
             sink.emit(span(EventType::ReasoningEnd));
@@ -108,8 +105,13 @@ impl DialectAdapter for AgUiSnakeAdapter {
         }
     }
 
-    fn buffer<'a>(&mut self, event: Event<'a>, canonical_type: Option<&'static str>, _: i64) -> ReleasedEvents<'a> {
+    fn buffer<'a>(&mut self, mut event: Event<'a>, canonical_type: Option<&'static str>, _: i64) -> ReleasedEvents<'a> {
         let mut released = ReleasedEvents::default();
+        if event.kind == EventType::RunFinished {
+            self.span_folder.flush(&mut released);
+            let calls = interrupts::write_calls(&mut event, &self.peer);
+            calls.into_iter().for_each(|call| released.push_event(call, Some("")));
+        }
         // Events expanded from a chunk have no span.
         if canonical_type.is_some() {
             self.span_folder.flush(&mut released);

@@ -11,11 +11,13 @@ use adapter::AgUiSnakeAdapter;
 
 use crate::dialect::ag_ui::AG_UI;
 use crate::dialect::carry::CarryLocation;
+use crate::dialect::interrupt_form::InterruptForm;
+use crate::dialect::peer_dialect::INTERRUPT_TOOL;
 use crate::dialect::row::{EventRow, EventShape, FieldSet, OwnShape};
-use crate::dialect::sign::{DialectSign, RequestPattern, RequestSign};
+use crate::dialect::sign::{DialectSign, EventPattern, RequestPattern, RequestSign, SignWeight};
 use crate::dialect::table::{DemoAgent, Dialect, RunInputFormat, ValueAlias};
 use crate::event::input::{ASSISTANT, TOOL, USER};
-use crate::event::{EventType, Field};
+use crate::event::{EventLoss, EventType, Field};
 
 const RUN_IDS: &[(Field, &str)] = &[(Field::ThreadId, "thread_id"), (Field::RunId, "run_id")];
 
@@ -36,11 +38,14 @@ pub(crate) static AG_UI_SNAKE: Dialect = Dialect {
     name: "ag-ui-snake",
     rows: ROWS,
     carry_location: CarryLocation::Metadata,
-    input: RunInputFormat::SevenMembers,
+    input: RunInputFormat::PlainMessages,
     field_aliases: RUN_IDS,
     // TEXT_MESSAGE_START: "消息发送者的作用（例如，“助手”）"; the other three are a guess.
     value_aliases: &[role(ASSISTANT, "助手"), role(USER, "用户"), role("system", "系统"), role(TOOL, "工具")],
-    option_names: &["timestamp", "roles", "errors"],
+    hidden_content: &[EventLoss::ActivityNotShown, EventLoss::SubagentNotShown],
+    option_names: &["timestamp", "roles", "errors", INTERRUPT_TOOL],
+    // Not printed: a call as in the related dialects is a guess.
+    interrupt_form: Some(InterruptForm::tool_call("confirmAction")),
     adapter: Some(AgUiSnakeAdapter::boxed),
     signs: SIGNS,
     request_signs: REQUEST_SIGNS,
@@ -50,10 +55,15 @@ pub(crate) static AG_UI_SNAKE: Dialect = Dialect {
 };
 
 static SIGNS: &[DialectSign] = &[
-    DialectSign::has_member("RUN_STARTED", "thread_id", "RUN_STARTED has a thread_id"),
-    DialectSign::has_member("RUN_FINISHED", "thread_id", "RUN_FINISHED has a thread_id"),
-    DialectSign::has_member("TOOL_CALL_RESULT", "message_id", "TOOL_CALL_RESULT has a message_id"),
-    DialectSign::has_member("THINKING_TEXT_MESSAGE_START", "messageId", "THINKING_TEXT_MESSAGE_START has a messageId"),
+    DialectSign::spelling("RUN_STARTED", "thread_id", "RUN_STARTED has a thread_id"),
+    DialectSign::spelling("RUN_FINISHED", "thread_id", "RUN_FINISHED has a thread_id"),
+    DialectSign::spelling("TOOL_CALL_RESULT", "message_id", "TOOL_CALL_RESULT has a message_id"),
+    // AG-UI before 1.0 has the type, too, with a span around the messages.
+    DialectSign::new(
+        EventPattern::HasMember("THINKING_TEXT_MESSAGE_START", "messageId"),
+        SignWeight::SharedType,
+        "THINKING_TEXT_MESSAGE_START has a messageId",
+    ),
 ];
 
 static REQUEST_SIGNS: &[RequestSign] = &[

@@ -10,10 +10,12 @@ use start_with_args::CloudbaseAdapter;
 
 use crate::dialect::ag_ui::AG_UI;
 use crate::dialect::carry::CarryLocation;
+use crate::dialect::interrupt_form::{InterruptForm, InterruptTools};
+use crate::dialect::peer_dialect::INTERRUPT_TOOL;
 use crate::dialect::row::{EventRow, EventShape, FieldSet, OwnShape};
 use crate::dialect::sign::{DialectSign, EventPattern};
 use crate::dialect::table::{DemoAgent, Dialect, RunInputFormat, ValueAlias};
-use crate::event::{EventType, Field};
+use crate::event::{EventLoss, EventType, Field};
 
 const fn row(wire: &'static str, kind: EventType, shape: EventShape, seed: &'static str) -> EventRow {
     EventRow { wire, kind, shape, fields: FieldSet::AllBut(&[]), field_aliases: &[], until: None, seed }
@@ -27,11 +29,10 @@ pub(crate) static CLOUDBASE: Dialect = Dialect {
     name: "cloudbase",
     rows: ROWS,
     carry_location: CarryLocation::Metadata,
-    input: RunInputFormat::SevenMembers,
+    input: RunInputFormat::PlainMessages,
     // 常见错误码: the gateway's own stream errors use these codes; the mapping is a guess. Codes without one of these five
-    // are unchanged, since the list has only common codes. A refusal before the stream belongs to HTTP, not to the
-    // dialect: its problem document keeps the gateway's code, which its `type` repeats and the manual explains, and
-    // which the five codes could not distinguish.
+    // are unchanged, since the list has only common codes. A refusal before the stream has the same code: its problem
+    // document keeps the gateway's in `type`, which the manual explains, and which the five codes could not distinguish.
     value_aliases: &[
         code("invalid_request", "INVALID_REQUEST"),
         code("request_timeout", "TIMEOUT"),
@@ -48,6 +49,14 @@ pub(crate) static CLOUDBASE: Dialect = Dialect {
         code("frame_too_large", "MODEL_ERROR"),
         code("too_much_open", "MODEL_ERROR"),
     ],
+    // 事件类型 lists text, tool calls, state and steps.
+    hidden_content: &[EventLoss::ActivityNotShown, EventLoss::ReasoningNotShown, EventLoss::SubagentNotShown],
+    option_names: &[INTERRUPT_TOOL],
+    // 用户确认, 用户输入
+    interrupt_form: Some(InterruptForm::ToolCall(InterruptTools {
+        confirm: "confirm_action",
+        input: Some("request_input"),
+    })),
     adapter: Some(CloudbaseAdapter::boxed),
     signs: SIGNS,
     request_signs: &[],
@@ -57,14 +66,17 @@ pub(crate) static CLOUDBASE: Dialect = Dialect {
 };
 
 static SIGNS: &[DialectSign] = &[
-    DialectSign::has_member("RUN_ERROR", "error", "RUN_ERROR has a nested error (cloudbase, 错误事件)"),
-    DialectSign::has_member("TOOL_CALL_START", "args", "TOOL_CALL_START has args (cloudbase, 用户输入)"),
-    DialectSign::new(EventPattern::LacksMember("RUN_STARTED", "threadId"), "RUN_STARTED has no threadId (cloudbase)"),
-    DialectSign::new(
+    DialectSign::spelling("RUN_ERROR", "error", "RUN_ERROR has a nested error (cloudbase, 错误事件)"),
+    DialectSign::own_member("TOOL_CALL_START", "args", "TOOL_CALL_START has args (cloudbase, 用户输入)"),
+    DialectSign::absence(
+        EventPattern::LacksMember("RUN_STARTED", "threadId"),
+        "RUN_STARTED has no threadId (cloudbase)",
+    ),
+    DialectSign::absence(
         EventPattern::LacksMember("RUN_FINISHED", "threadId"),
         "RUN_FINISHED has no threadId (cloudbase, 响应格式)",
     ),
-    DialectSign::new(
+    DialectSign::absence(
         EventPattern::FirstIsNot("RUN_STARTED"),
         "the stream does not begin with RUN_STARTED (cloudbase, 响应格式)",
     ),

@@ -7,6 +7,7 @@ use crate::dialect::adapter::{CanonicalSink, DialectAdapter, ReleasedEvents, Unr
 use crate::dialect::carry;
 use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
 use crate::dialect::event_shapes::{ARGS_IN_START, remove_start_note};
+use crate::dialect::interrupts;
 use crate::dialect::row::EventRow;
 use crate::dialect::table::{Dialect, PeerDialect};
 use crate::event::{Event, EventType, Field, Json, JsonType, Members, find_member};
@@ -16,13 +17,14 @@ pub(super) const ARGS_MEMBER: &str = "args";
 /// Holds back a start until the next event, which may be its arguments.
 #[derive(Debug)]
 pub(super) struct CloudbaseAdapter {
+    peer: PeerDialect,
     dialect: &'static Dialect,
     pending_start: Option<Event<'static>>,
 }
 
 impl CloudbaseAdapter {
     pub(super) fn boxed(peer: PeerDialect) -> Box<dyn DialectAdapter> {
-        Box::new(CloudbaseAdapter { dialect: peer.dialect, pending_start: None })
+        Box::new(CloudbaseAdapter { peer, dialect: peer.dialect, pending_start: None })
     }
 
     fn hold_or_pass<'a>(&mut self, event: Event<'a>, canonical_type: Option<&'static str>) -> ReleasedEvents<'a> {
@@ -31,6 +33,27 @@ impl CloudbaseAdapter {
             return ReleasedEvents::default();
         }
         ReleasedEvents::pass(event, canonical_type)
+    }
+
+    /// Writes calls for a run's interrupts before the run ends, with their arguments in both forms of the seed: 用户输入
+    /// prints them in the start, and 工具调用事件 has an event for them.
+    fn write_finish<'a>(&mut self, mut event: Event<'a>, canonical_type: Option<&'static str>) -> ReleasedEvents<'a> {
+        let mut released = ReleasedEvents::default();
+        if let Some(start) = self.pending_start.take() {
+            released.push_event(start, None);
+        }
+        let mut calls = interrupts::write_calls(&mut event, &self.peer);
+        for at in 1..calls.len() {
+            let args = calls[at]
+                .get(Field::Delta)
+                .and_then(Json::text)
+                .and_then(|text| json::parse_value(&text).map(Json::into_owned));
+            if let Some(args) = args {
+                carry::pack(&mut calls[at - 1], self.dialect.name, vec![(carry::extension_key(ARGS_MEMBER), args)]);
+            }
+        }
+        calls.into_iter().for_each(|call| released.push_event(call, Some("")));
+        released.with_event(event, canonical_type)
     }
 }
 
@@ -78,6 +101,9 @@ impl DialectAdapter for CloudbaseAdapter {
 
     fn buffer<'a>(&mut self, mut event: Event<'a>, canonical_type: Option<&'static str>, _: i64) -> ReleasedEvents<'a> {
         let dialect = self.dialect.name;
+        if event.kind == EventType::RunFinished {
+            return self.write_finish(event, canonical_type);
+        }
         let Some(mut start) = self.pending_start.take() else { return self.hold_or_pass(event, canonical_type) };
         let fits = has_start_note(&event, dialect)
             && event.kind == EventType::ToolCallArgs

@@ -5,15 +5,17 @@
 
 use super::block_activity::is_opaque_content;
 use super::block_reader::BlockReader;
-use super::block_writer::BlockWriter;
+use super::block_writer::{BlockWriter, RenderedBlock};
 use super::blocks::{self, REST, STRING, block_text};
 use super::collaboration::{CollaborationState, CollaborationStep};
 use super::message_parts::{self, MessageParts};
+use super::shown_activities::ShownActivities;
 use super::subagents::SubagentNames;
-use super::{interrupts, placeholder, run_boundary, state_delta};
+use super::{placeholder, run_boundary, state_delta};
 use crate::dialect::adapter::{CanonicalSink, DialectAdapter, ReleasedEvent, ReleasedEvents, UnreadableEvent};
 use crate::dialect::carry;
 use crate::dialect::event_parts::{FOLLOWS_SENT_STARTS, IncomingEvent, OutgoingEvent};
+use crate::dialect::interrupts;
 use crate::dialect::row::EventRow;
 use crate::dialect::table::PeerDialect;
 use crate::dialect::text_format::TextFormat;
@@ -30,11 +32,14 @@ pub(super) struct HaiAdapter {
     is_start_next: bool,
     /// the message that the last frame started, which a reader holds back
     last_start: Option<Json<'static>>,
+    shown_activities: ShownActivities,
     subagent_names: SubagentNames,
 }
 
 impl HaiAdapter {
     pub(super) fn boxed(peer: PeerDialect) -> Box<dyn DialectAdapter> {
+        // Only a client's text is written here.
+        let peer = peer.for_client();
         Box::new(HaiAdapter {
             peer,
             collaborations: CollaborationState::default(),
@@ -43,6 +48,7 @@ impl HaiAdapter {
             message_parts: MessageParts::default(),
             is_start_next: false,
             last_start: None,
+            shown_activities: ShownActivities::default(),
             subagent_names: SubagentNames::default(),
         })
     }
@@ -86,10 +92,17 @@ impl HaiAdapter {
     /// Writes activities and subagents as messages between agents, or as output blocks.
     fn write_activity<'a>(&mut self, event: Event<'a>) -> ReleasedEvents<'a> {
         let dialect = self.peer.dialect;
+        if self.shown_activities.is_kept(&event) {
+            return ReleasedEvents::from(ReleasedEvent::AsCustomNoOp(event));
+        }
         let steps = match event.kind {
             EventType::ActivitySnapshot | EventType::ActivityDelta => {
+                let id = message_id(&event.members);
                 match self.collaborations.write(event, dialect.name) {
-                    Ok(steps) => steps,
+                    Ok(steps) => {
+                        self.shown_activities.show_elsewhere(id);
+                        steps
+                    }
                     Err(event) => return self.write_activity_block(event),
                 }
             }
@@ -102,30 +115,55 @@ impl HaiAdapter {
         steps.into_iter().filter_map(complete).collect()
     }
 
-    /// Restores an activity's block. If text is written in blocks, other activities become new blocks.
+    /// Restores an activity's block. If text is written in blocks, other activities become new blocks, and a change becomes
+    /// the block with its new content.
     fn write_activity_block<'a>(&mut self, event: Event<'a>) -> ReleasedEvents<'a> {
         let dialect = self.peer.dialect;
-        let content = dialect.row_for_kind(EventType::TextMessageContent, self.peer.peer_version);
-        let Some((_, row)) = content.filter(|_| event.kind == EventType::ActivitySnapshot) else {
+        let Some((_, row)) = dialect.row_for_kind(EventType::TextMessageContent, self.peer.peer_version) else {
             return ReleasedEvents::from(ReleasedEvent::AsCustom(event));
         };
-        match self.block_writer.try_block(event, &self.message_parts, dialect.name) {
-            Ok(outgoing) => self.write_native_content(row, outgoing),
-            Err(event) if !self.writes_blocks() => ReleasedEvents::from(ReleasedEvent::AsCustom(event)),
-            Err(event) => {
-                let (outgoing, own_message) = self.block_writer.render_block(event, dialect.name);
-                let boundary = |kind| own_message.clone().map(|id| Event::new(kind).with(Field::MessageId, id));
-                let mut released = ReleasedEvents::default();
-                if let Some(start) = boundary(EventType::TextMessageStart) {
-                    released.push_event(start, Some(""));
-                }
-                self.write_content(row, outgoing).into_iter().for_each(|content| released.push(content));
-                if let Some(end) = boundary(EventType::TextMessageEnd) {
-                    released.push_event(end, Some(""));
-                }
-                released
-            }
+        if event.kind == EventType::ActivityDelta {
+            return match self.shown_activities.apply(&event) {
+                Some(content) => self.render_block(row, event, content),
+                None => ReleasedEvents::from(ReleasedEvent::AsCustom(event)),
+            };
         }
+        if let Some(outgoing) = self.block_writer.match_block(&event, &self.message_parts, dialect.name) {
+            self.shown_activities.show_block(&event, Some(&outgoing));
+            return self.write_native_content(row, outgoing);
+        }
+        if !self.writes_blocks() {
+            return ReleasedEvents::from(ReleasedEvent::AsCustom(event));
+        }
+        self.shown_activities.show_block(&event, None);
+        let content = event.get_or_empty(Field::Content);
+        self.render_block(row, event, content)
+    }
+
+    /// Writes a block in the open message, or in a message of its own.
+    fn render_block<'a>(
+        &mut self,
+        row: &'static EventRow,
+        event: Event<'a>,
+        content: Json<'static>,
+    ) -> ReleasedEvents<'a> {
+        let id = message_id(&event.members);
+        let open = self.block_writer.last_open_message();
+        let is_own = open.is_none();
+        let message = open.unwrap_or_else(|| self.shown_activities.open_message(&id));
+        let block_id = self.shown_activities.block_id(&id);
+        let boundary = |kind| Event::new(kind).with(Field::MessageId, message.clone());
+        let mut released = ReleasedEvents::default();
+        if is_own {
+            released.push_event(boundary(EventType::TextMessageStart), Some(""));
+        }
+        let block = RenderedBlock { content, message: message.clone(), block_id };
+        let outgoing = block.write(event, self.peer.dialect.name);
+        self.write_content(row, outgoing).into_iter().for_each(|content| released.push(content));
+        if is_own {
+            released.push_event(boundary(EventType::TextMessageEnd), Some(""));
+        }
+        released
     }
 
     /// Writes reasoning as thinking blocks, in its original message or in a new one.
@@ -202,6 +240,11 @@ impl HaiAdapter {
         Some(released)
     }
 
+    /// Returns true if a reader that saw the last start may take it for a part of the message before.
+    fn is_start_reopened(&self) -> bool {
+        self.last_start.as_ref().is_some_and(|start| self.block_writer.is_reopened(start))
+    }
+
     /// Forgets the last start if a reader sends it with this event of the same message.
     fn forget_start(&mut self, outgoing: &OutgoingEvent<'_>) {
         let id = get(&outgoing.members, Field::MessageId);
@@ -209,11 +252,10 @@ impl HaiAdapter {
     }
 
     /// Writes calls for a run's interrupts before the run ends.
-    fn write_finish<'a>(&self, event: Event<'a>, canonical_type: Option<&'static str>) -> ReleasedEvents<'a> {
+    fn write_finish<'a>(&self, mut event: Event<'a>, canonical_type: Option<&'static str>) -> ReleasedEvents<'a> {
         let mut released = ReleasedEvents::default();
-        if let Some(tool) = self.peer.interrupt_tool_name() {
-            interrupts::interrupt_calls(&event, tool).into_iter().for_each(|call| released.push_event(call, Some("")));
-        }
+        let calls = interrupts::write_calls(&mut event, &self.peer);
+        calls.into_iter().for_each(|call| released.push_event(call, Some("")));
         released.with_event(event, canonical_type)
     }
 }
@@ -336,6 +378,12 @@ impl DialectAdapter for HaiAdapter {
                     .with_event(event, canonical_type)
             }
             EventType::RunFinished => self.write_finish(event, canonical_type),
+            EventType::MessagesSnapshot => {
+                if self.writes_blocks() {
+                    self.shown_activities.replace(&event);
+                }
+                ReleasedEvents::pass(event, canonical_type)
+            }
             kind if kind.is_reasoning() => self.write_reasoning(event, canonical_type, now_ms),
             kind if placeholder::carries_event(kind) => self.write_activity(event),
             _ => ReleasedEvents::pass(event, canonical_type),
@@ -354,7 +402,9 @@ impl DialectAdapter for HaiAdapter {
                 }
             }
             EventType::TextMessageEnd => {
-                self.forget_start(outgoing);
+                if !self.is_start_reopened() {
+                    self.forget_start(outgoing);
+                }
                 self.block_writer.end_message(outgoing);
             }
             EventType::StateDelta => state_delta::write(outgoing),
@@ -367,10 +417,11 @@ impl DialectAdapter for HaiAdapter {
         if outgoing.canonical_type == Some("") {
             return;
         }
+        let is_reopened = self.is_start_reopened();
         if let Some(start) = self.last_start.take() {
             // A reader restores an event with another type where it stands.
             let sends_start = outgoing.canonical_type.is_some()
-                || matches!(row.kind, EventType::RunFinished | EventType::RunError)
+                || (matches!(row.kind, EventType::RunFinished | EventType::RunError) && !is_reopened)
                 || (row.kind == EventType::ToolCallStart
                     && get(&outgoing.members, Field::ParentMessageId).is_some_and(|parent| parent.is_same(&start)));
             if !sends_start {
@@ -388,5 +439,9 @@ impl DialectAdapter for HaiAdapter {
 
     fn held_bytes(&self) -> usize {
         self.block_reader.held_bytes()
+    }
+
+    fn bookkeeping_bytes(&self) -> usize {
+        self.shown_activities.content_bytes()
     }
 }

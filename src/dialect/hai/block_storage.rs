@@ -6,17 +6,15 @@
 //! ids are not stored). The stored form is carried, and restored if the text is unchanged.
 
 use super::block_activity::{BlockCounts, OutputBlock};
-use super::blocks::{BlockText, DeltaContent, parse_delta, take_text};
+use super::blocks::{BLOCKS_NOTE, BlockText, DeltaContent, parse_delta, take_text};
 use super::members::block;
 use super::message_parts::is_part_of;
+use super::user_content;
 use crate::codec::json;
 use crate::dialect::carry;
 use crate::dialect::message_adapter::SurroundingMessages;
-use crate::event::input::{ACTIVITY, ASSISTANT, MessageMembers, REASONING};
+use crate::event::input::{ACTIVITY, ASSISTANT, MessageMembers, REASONING, USER};
 use crate::event::{Field, IdMap, Json, JsonType, MemberKey, Members, find_member, get, get_owned, remove, set};
-
-/// Stores content in its original form.
-pub(super) const BLOCKS_NOTE: &str = "$blocks";
 
 /// Stores a message that only has blocks, on the first of them.
 const MESSAGE_NOTE: &str = "$message";
@@ -43,6 +41,10 @@ enum StoredItem {
 /// Replaces stored blocks with the text of the first part, and returns the rest as messages.
 pub(super) fn read(canonical: &mut Members<'_>, own: &mut Members<'_>, dialect: &str) -> SurroundingMessages {
     let mut surrounding = SurroundingMessages::default();
+    if has_role(canonical, USER) {
+        user_content::read(canonical, own);
+        return surrounding;
+    }
     if !has_role(canonical, ASSISTANT) {
         return surrounding;
     }
@@ -237,6 +239,9 @@ fn to_string(escaped: &str) -> Json<'static> {
 pub(super) fn write(outgoing: &mut Members<'_>, own: &mut Members<'_>, canonical: &mut Members<'_>, blocks: bool) {
     let stored = carry::take(own, BLOCKS_NOTE);
     let first_part = carry::take(own, FIRST_PART).map(Json::into_owned);
+    if has_role(outgoing, USER) {
+        return user_content::write(outgoing, stored.map(Json::into_owned), canonical);
+    }
     if !has_role(outgoing, ASSISTANT) {
         return;
     }

@@ -2,7 +2,8 @@
 
 use super::block_activity::{BlockCounts, OutputBlock, WHOLE_BLOCK, block_id, is_activity_block};
 use super::blocks::{
-    STRING, TEXT, build_delta, build_text_output, has_block_members, parse_text_blocks, take_block_members,
+    STRING, TEXT, build_delta, build_text_output, build_thinking, has_block_members, parse_text_blocks,
+    take_block_members,
 };
 use super::members::block;
 use super::message_parts::MessageParts;
@@ -20,6 +21,7 @@ use crate::event::{
 pub(super) struct BlockWriter {
     /// the role of each open message
     open_messages: IdMap<Json<'static>>,
+    closed_messages: IdMap<()>,
     nonempty_messages: IdMap<()>,
     /// the ids of the messages in which the dialect sent reasoning messages, by the reasoning's id
     native_reasoning: IdMap<Json<'static>>,
@@ -81,11 +83,18 @@ impl BlockWriter {
         self.is_open(&id) && !self.nonempty_messages.contains(&id)
     }
 
+    /// Returns true if the message may have an id that was used before: the end of such a message alone does not show
+    /// that it started.
+    pub(crate) fn is_reopened(&self, message: &Json<'_>) -> bool {
+        self.closed_messages.contains(message)
+    }
+
     /// Adds the role from the start of a message to its end.
     pub(crate) fn end_message(&mut self, parts: &mut OutgoingEvent<'_>) {
         let id = message_id(&parts.members);
         self.nonempty_messages.remove(&id);
         let Some(role) = self.open_messages.remove(&id) else { return };
+        self.closed_messages.insert(id, ());
         if !parts.extensions.iter().any(|(key, _)| *key == MemberKey::Known(Field::Role)) {
             parts.extensions.push((MemberKey::Known(Field::Role), role));
         }
@@ -110,6 +119,13 @@ impl BlockWriter {
         self.native_reasoning.remove(reasoning);
     }
 
+    /// Renders a thought that is over.
+    pub(crate) fn render_thought(text: &Json<'_>) -> Json<'static> {
+        let mut writer = BlockWriter::default();
+        let mut data = writer.rendered_members(&Json::NULL, EventType::ReasoningMessageEnd, 0);
+        build_thinking(text, &mut data)
+    }
+
     /// Returns the members of a rendered block: the elapsed time, and whether thinking continues.
     pub(crate) fn rendered_members(&mut self, reasoning: &Json<'_>, kind: EventType, now: i64) -> Members<'static> {
         let since = self.rendered_since.get(reasoning).copied();
@@ -130,21 +146,13 @@ impl BlockWriter {
 }
 
 impl BlockWriter {
-    /// Writes an activity as its original block.
-    ///
-    /// # Errors
-    ///
-    /// Returns the event if the block would not be read back unchanged.
-    pub(crate) fn try_block<'a>(
+    /// Writes an activity as its original block; returns `None` if the block would not be read back unchanged.
+    pub(crate) fn match_block<'a>(
         &mut self,
-        event: Event<'a>,
+        event: &Event<'a>,
         parts: &MessageParts,
         dialect: &str,
-    ) -> Result<OutgoingEvent<'a>, Event<'a>> {
-        self.match_block(&event, parts, dialect).ok_or(event)
-    }
-
-    fn match_block<'a>(&mut self, event: &Event<'a>, parts: &MessageParts, dialect: &str) -> Option<OutgoingEvent<'a>> {
+    ) -> Option<OutgoingEvent<'a>> {
         let kind = block_type(event.get(Field::ActivityType)?, dialect).filter(is_activity_block)?;
         let content = event.get(Field::Content).filter(|_| event.kind == EventType::ActivitySnapshot)?;
         let mut outgoing = collaboration::split_activity(event, dialect, &[]);
@@ -186,27 +194,36 @@ impl BlockWriter {
         Some(outgoing)
     }
 
-    /// Renders an activity as a block with a note; returns the id if a message must be opened for it. Prefers an open
-    /// message, since a client may display only the last one (seed §4.1).
-    pub(crate) fn render_block<'a>(
-        &self,
-        event: Event<'a>,
-        dialect: &str,
-    ) -> (OutgoingEvent<'a>, Option<Json<'static>>) {
-        let id = message_id(&event.members);
-        let named = event.get_or_empty(Field::ActivityType);
-        let kind = block_type(&named, dialect).filter(is_activity_block).unwrap_or_else(|| named.clone());
-        let output = json::build_object(|object| {
-            object.member(json::TYPE, kind.as_str());
-            object.member(block::DATA, event.get_or_empty(Field::Content).as_str());
-        });
-        let delta = json::build_object(|object| object.member(block::OUTPUT, output.as_str()));
-        let open = self.open_messages.last().map(|(message, _)| message.clone());
-        let message = open.clone().unwrap_or_else(|| id.clone());
-        let members = vec![(MemberKey::Known(Field::MessageId), message), (MemberKey::Known(Field::Delta), delta)];
-        let carried = vec![(carry::extension_key(block::BLOCK_ID), id.clone())];
-        (placeholder::write_placeholder(event, members, carried), open.is_none().then_some(id))
+    /// Returns the message to which a block without one is added: a client may display only the last one (seed §4.1).
+    pub(crate) fn last_open_message(&self) -> Option<Json<'static>> {
+        self.open_messages.last().map(|(message, _)| message.clone())
     }
+}
+
+/// A block for an activity that the dialect did not send.
+pub(super) struct RenderedBlock {
+    pub(crate) content: Json<'static>,
+    pub(crate) message: Json<'static>,
+    pub(crate) block_id: Json<'static>,
+}
+
+impl RenderedBlock {
+    /// Writes the block with the event in a note.
+    pub(crate) fn write<'a>(self, event: Event<'a>, dialect: &str) -> OutgoingEvent<'a> {
+        let delta = render_delta(&event.get_or_empty(Field::ActivityType), &self.content, dialect);
+        let members = vec![(MemberKey::Known(Field::MessageId), self.message), (MemberKey::Known(Field::Delta), delta)];
+        placeholder::write_placeholder(event, members, vec![(carry::extension_key(block::BLOCK_ID), self.block_id)])
+    }
+}
+
+/// Builds the delta with the block of an activity.
+pub(super) fn render_delta(activity_type: &Json<'_>, content: &Json<'_>, dialect: &str) -> Json<'static> {
+    let own = block_type(activity_type, dialect).filter(is_activity_block);
+    let output = json::build_object(|object| {
+        object.member(json::TYPE, own.as_ref().unwrap_or(activity_type).as_str());
+        object.member(block::DATA, content.as_str());
+    });
+    json::build_object(|object| object.member(block::OUTPUT, output.as_str()))
 }
 
 /// Returns the type of an activity's original block.

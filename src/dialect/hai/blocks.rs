@@ -26,6 +26,9 @@ pub(super) const DATA: &str = "$data";
 /// Marks text that was a string, although the run's first text was a block.
 pub(super) const TEXT: &str = "$text";
 
+/// Stores a message's content in its original form.
+pub(super) const BLOCKS_NOTE: &str = "$blocks";
+
 pub(super) const THINKING_MEMBERS: [&str; 3] = [block::ELAPSED, block::THINKING, block::COLLAPSE];
 
 pub(super) enum DeltaContent<'a> {

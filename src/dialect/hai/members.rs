@@ -21,6 +21,18 @@ pub(super) mod block {
     pub(crate) const BLOCK_ID: &str = "blockId";
 }
 
+/// Members of media parts and outputs. The document names no media (a guess).
+pub(super) mod media {
+    pub(crate) const KINDS: [&str; 4] = ["image", "audio", "video", "document"];
+    /// of AG-UI's parts
+    pub(crate) const SOURCE: &str = "source";
+    pub(crate) const URL: &str = "url";
+    /// AG-UI's name first
+    pub(crate) const TYPE_NAMES: [&str; 2] = ["mimeType", "mime_type"];
+    /// for data of unknown type (RFC 2046 §4.5.1)
+    pub(crate) const UNKNOWN_TYPE: &str = "application/octet-stream";
+}
+
 /// Members of messages between agents (§4.2, the builders of agent collaborative messages), and of the activity they
 /// become.
 pub(super) mod collaboration {
@@ -35,4 +47,6 @@ pub(super) mod collaboration {
     pub(crate) const STATUS: &str = "status";
     pub(crate) const RUNNING: &str = "running";
     pub(crate) const DONE: &str = "done";
+    /// status of a failed subagent's task, and its member with the error (a guess: the document has no word for it)
+    pub(crate) const ERROR: &str = "error";
 }

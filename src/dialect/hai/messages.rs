@@ -1,14 +1,15 @@
 //! `hai` messages in requests and snapshots.
 
-use super::block_storage::BLOCKS_NOTE;
-use super::blocks::{DeltaContent, block_text, parse_delta};
+use super::block_storage;
+use super::block_writer::{BlockWriter, render_delta};
+use super::blocks::{BLOCKS_NOTE, DeltaContent, block_text, parse_delta};
 use super::members::block;
-use super::{block_storage, interrupts};
 use crate::codec::json;
+use crate::dialect::carry::{self, CANONICAL_PREFIX, CarryLocation};
 use crate::dialect::message_adapter::{MessageAdapter, SurroundingMessages};
 use crate::dialect::text_format::TextFormat;
-use crate::event::input::MessageMembers;
-use crate::event::{Field, Json, JsonType, Members, find_member, get};
+use crate::event::input::{ACTIVITY, ASSISTANT, MessageMembers, REASONING};
+use crate::event::{EventType, Field, Json, JsonType, MemberKey, Members, find_member, get, get_owned};
 
 #[derive(Debug)]
 pub(super) struct HaiMessages;
@@ -43,8 +44,30 @@ impl MessageAdapter for HaiMessages {
         }
     }
 
-    fn read_answers(&self, request: &mut Members<'_>, messages: &mut Vec<MessageMembers<'static>>) {
-        interrupts::apply_answers(request, messages);
+    fn show(
+        &self,
+        message: &MessageMembers<'_>,
+        dialect: &str,
+        text_format: TextFormat,
+    ) -> Option<MessageMembers<'static>> {
+        let role = get(message, Field::Role).filter(|_| text_format == TextFormat::Blocks)?;
+        let content = get(message, Field::Content)?;
+        let delta = match &*role.text()? {
+            REASONING if content.json_type() == JsonType::String => BlockWriter::render_thought(content),
+            ACTIVITY => render_delta(get(message, Field::ActivityType)?, content, dialect),
+            _ => return None,
+        };
+        let canonical: Members<'_> =
+            message.iter().filter(|(key, _)| *key != MemberKey::Known(Field::Id)).cloned().collect();
+        let location = CarryLocation::Extra;
+        let extra = carry::wrap_canonical(location, None, &canonical, None)?;
+        let (place, _) = location.carry_member()?;
+        Some(vec![
+            (MemberKey::Known(Field::Id), get_owned(message, Field::Id)?),
+            (MemberKey::Known(Field::Role), Json::string(ASSISTANT)),
+            (MemberKey::Known(Field::Content), Json::string(delta.as_str())),
+            (carry::extension_key(place), extra),
+        ])
     }
 
     fn detect_text_format(&self, members: &Members<'_>) -> Option<TextFormat> {
@@ -66,9 +89,15 @@ impl MessageAdapter for HaiMessages {
     }
 }
 
-/// Returns true for a block and false for a string. Thinking blocks count only if the gateway made them.
+/// Returns true for a block and false for a string, or for an event that would be a block. Thinking blocks count only if
+/// the gateway made them.
 fn has_block_delta(members: &Members<'_>) -> Option<bool> {
-    let delta = get(members, Field::Delta)?;
+    let Some(delta) = get(members, Field::Delta) else {
+        let name = get(members, Field::Name).and_then(Json::text)?;
+        let kind = EventType::from_wire(name.strip_prefix(CANONICAL_PREFIX)?)?;
+        let is_block = kind == EventType::ActivitySnapshot || kind == EventType::ReasoningMessageContent;
+        return is_block.then_some(false);
+    };
     let ours = find_member(members, "extra").is_some();
     match parse_delta(Some(delta)) {
         DeltaContent::Block { kind, .. } if kind.is_str(block::TEXT) || ours => Some(true),

@@ -9,12 +9,13 @@ mod blocks;
 mod own_shapes;
 mod collaboration;
 mod subagents;
-mod interrupts;
 mod block_activity;
 mod open_message;
 mod block_reader;
 mod block_writer;
 mod message_parts;
+mod shown_activities;
+mod user_content;
 mod block_storage;
 mod state_delta;
 mod run_boundary;
@@ -26,8 +27,9 @@ use messages::HaiMessages;
 
 use crate::dialect::ag_ui::AG_UI;
 use crate::dialect::carry::CarryLocation;
+use crate::dialect::interrupt_form::InterruptForm;
 use crate::dialect::row::{EventRow, EventShape, FieldSet};
-use crate::dialect::sign::{DialectSign, EventPattern, RequestPattern, RequestSign};
+use crate::dialect::sign::{DialectSign, RequestPattern, RequestSign};
 use crate::dialect::table::{ContentParts, DemoAgent, Dialect, FallbackPolicy, MessageFormat, RunInputFormat};
 use crate::dialect::text_format::TextFormat;
 use crate::event::input::{ASSISTANT, TOOL, USER};
@@ -59,13 +61,15 @@ pub static HAI: Dialect = Dialect {
     message: MessageFormat {
         roles: &[USER, ASSISTANT, "system", TOOL, "developer"],
         fields: &[Field::Id, Field::Role, Field::Content, Field::Name, Field::ToolCalls, Field::ToolCallId],
-        parts: ContentParts::Never,
+        parts: ContentParts::OfUser,
         since: &[],
         lenient_since: None,
     },
     // §3.3.1: the example request has exactly these members except state; older AG-UI agents require state too.
     input: RunInputFormat::SevenMembers,
     option_names: &["content", "fields", crate::dialect::peer_dialect::INTERRUPT_TOOL],
+    // §3.3.2: the tool is called `confirmAction`.
+    interrupt_form: Some(InterruptForm::tool_call("confirmAction")),
     adapter: Some(HaiAdapter::boxed),
     message_adapter: Some(&HaiMessages),
     signs: SIGNS,
@@ -79,15 +83,13 @@ pub static HAI: Dialect = Dialect {
 };
 
 static SIGNS: &[DialectSign] = &[
-    DialectSign::new(EventPattern::TypePrefix("BUSINESS_DATA_"), "BUSINESS_DATA_* exists only in HAI"),
-    DialectSign::new(
-        EventPattern::TypePrefix("AGENT_COLLABORATIVE_MESSAGE_"),
-        "AGENT_COLLABORATIVE_MESSAGE_* exists only in HAI",
-    ),
-    DialectSign::new(EventPattern::TypePrefix("MESSAGE_SNAPSHOT"), "MESSAGE_SNAPSHOT exists only in HAI"),
-    DialectSign::has_member("RUN_STARTED", "messageId", "RUN_STARTED has a messageId (HAI §4.2)"),
-    DialectSign::has_member("RUN_FINISHED", "messageId", "RUN_FINISHED has a messageId (HAI §4.2)"),
-    DialectSign::has_member("RUN_STARTED", "message_id", "RUN_STARTED has a message_id (HAI §4.2)"),
+    DialectSign::own_type("BUSINESS_DATA_", "BUSINESS_DATA_* exists only in HAI"),
+    DialectSign::own_type("AGENT_COLLABORATIVE_MESSAGE_", "AGENT_COLLABORATIVE_MESSAGE_* exists only in HAI"),
+    DialectSign::own_type("MESSAGE_SNAPSHOT", "MESSAGE_SNAPSHOT exists only in HAI"),
+    DialectSign::spelling("RUN_STARTED", "messageId", "RUN_STARTED has a messageId (HAI §4.2)"),
+    DialectSign::spelling("RUN_FINISHED", "messageId", "RUN_FINISHED has a messageId (HAI §4.2)"),
+    DialectSign::spelling("RUN_STARTED", "message_id", "RUN_STARTED has a message_id (HAI §4.2)"),
+    DialectSign::spelling("RUN_FINISHED", "message_id", "RUN_FINISHED has a message_id (HAI §4.2)"),
 ];
 
 static REQUEST_SIGNS: &[RequestSign] = &[

@@ -80,10 +80,15 @@ impl DialectAdapter for SocialAppAdapter {
 
     fn buffer<'a>(&mut self, event: Event<'a>, canonical_type: Option<&'static str>, _: i64) -> ReleasedEvents<'a> {
         if event.kind.is_terminal() {
+            let mut event = event;
+            let questions = messages::build_questions(&mut event);
             let earlier = self.message_buffer.drain().into_iter().chain(self.args_buffer.drain());
             let released =
                 earlier.fold(ReleasedEvents::default(), |released, earlier| released.with_event(earlier, None));
-            return released.with_event(event, canonical_type);
+            return questions
+                .into_iter()
+                .fold(released, |released, question| released.with_event(question, Some("")))
+                .with_event(event, canonical_type);
         }
         let event = match self.message_buffer.buffer_event(event, canonical_type) {
             BufferResult::Buffered => return ReleasedEvents::default(),

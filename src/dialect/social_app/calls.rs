@@ -18,6 +18,8 @@ pub(super) const FILLED_MEMBERS: &str = "$filled";
 /// The members of a call's start event that its later events repeat.
 #[derive(Debug, Clone, Default)]
 struct OpenToolCall {
+    /// as its start spells it; later events may escape other characters
+    id: OptionalJson,
     name: OptionalJson,
     message_id: OptionalJson,
     stage: OptionalJson,
@@ -38,16 +40,16 @@ impl OpenToolCalls {
     }
 
     fn remove(&mut self, id: Option<&Json<'_>>) {
-        if let Some((id, call)) = id.and_then(|id| Some((id, self.open.remove(id)?))) {
-            self.retained_bytes -= call.retained_bytes(id);
+        if let Some(call) = id.and_then(|id| self.open.remove(id)) {
+            self.retained_bytes -= call.retained_bytes();
         }
     }
 
     fn set_args(&mut self, id: Option<&Json<'_>>, args: OptionalJson) {
-        let Some((id, call)) = id.and_then(|id| Some((id, self.open.get_mut(id)?))) else { return };
-        let before = call.retained_bytes(id);
+        let Some(call) = id.and_then(|id| self.open.get_mut(id)) else { return };
+        let before = call.retained_bytes();
         call.args = args;
-        self.retained_bytes = self.retained_bytes + call.retained_bytes(id) - before;
+        self.retained_bytes = self.retained_bytes + call.retained_bytes() - before;
     }
 
     fn find(&self, id: Option<&Json<'_>>) -> Option<&OpenToolCall> {
@@ -66,13 +68,14 @@ impl OpenToolCalls {
         let Some(id) = member(Field::ToolCallId) else { return };
         self.remove(Some(&id));
         let call = OpenToolCall {
+            id: Some(id.clone()),
             name: member(Field::ToolCallName),
             message_id: member(Field::ParentMessageId),
             // §3.3 prints the stage on every event of a call; all other members belong to the start only.
             stage: find_member(own, tool_call::STAGE).cloned().map(Json::into_owned),
             args: None,
         };
-        self.retained_bytes += call.retained_bytes(&id);
+        self.retained_bytes += call.retained_bytes();
         self.open.insert(id, call);
     }
 
@@ -163,10 +166,9 @@ impl OpenToolCalls {
 }
 
 impl OpenToolCall {
-    fn retained_bytes(&self, id: &Json<'_>) -> usize {
-        let all = [&self.name, &self.message_id, &self.stage, &self.args];
-        let own = all.into_iter().flatten().map(|value| memory_limits::text_cost(value.as_str()));
-        own.sum::<usize>() + memory_limits::text_cost(id.as_str())
+    fn retained_bytes(&self) -> usize {
+        let all = [&self.id, &self.name, &self.message_id, &self.stage, &self.args];
+        all.into_iter().flatten().map(|value| memory_limits::text_cost(value.as_str())).sum()
     }
 
     fn repeated_members(&self) -> impl Iterator<Item = (MemberKey<'static>, &Json<'static>)> {

@@ -9,6 +9,9 @@ pub(super) mod text_end {
     pub(crate) const STATUS: &str = "status";
     /// the text was aborted
     pub(crate) const FAILED: &str = "failed";
+    pub(crate) const RESULT_TYPE: &str = "result_type";
+    /// the text is a question to the user
+    pub(crate) const CLARIFICATION: &str = "clarification";
     /// elements shown next to the text; may be empty
     pub(crate) const UI_SCHEMA: &str = "ui_schema";
     pub(crate) const UI_SCHEMA_ACTIVITY: &str = "social-app.ui_schema";
@@ -17,7 +20,7 @@ pub(super) mod text_end {
         crate::dialect::social_app::members::STAGE_FILLER,
         ("status", "\"success\""),
         ("key_points", "[]"),
-        ("result_type", "\"unknown\""),
+        (RESULT_TYPE, "\"unknown\""),
         ("suggested_actions", "[]"),
         ("error", "null"),
         ("ui_schema", "{}"),

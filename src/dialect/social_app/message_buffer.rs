@@ -26,6 +26,8 @@ pub(super) struct MessageBuffer {
 
 #[derive(Debug, Default)]
 struct BufferedMessage {
+    /// cost of the id as the first event spells it; later events may escape other characters
+    id_bytes: usize,
     /// of the first event
     role: Option<Json<'static>>,
     /// all pieces, with their escapes
@@ -69,8 +71,9 @@ impl MessageBuffer {
         };
         let ends = event.kind == EventType::TextMessageEnd;
         if !self.open.contains(&id) {
-            self.text_bytes += memory_limits::text_cost(id.as_str());
-            self.open.insert(id.clone(), BufferedMessage::default());
+            let id_bytes = memory_limits::text_cost(id.as_str());
+            self.text_bytes += id_bytes;
+            self.open.insert(id.clone(), BufferedMessage { id_bytes, ..BufferedMessage::default() });
         }
         if let Some(message) = self.open.get_mut(&id).filter(|_| canonical_type != Some("")) {
             let (text_before, list_before) = (message.text_bytes(), message.list_bytes());
@@ -79,7 +82,7 @@ impl MessageBuffer {
             self.list_bytes = self.list_bytes + message.list_bytes() - list_before;
         }
         let Some(message) = ends.then(|| self.open.remove(&id)).flatten() else { return BufferResult::Buffered };
-        self.text_bytes -= memory_limits::text_cost(id.as_str()) + message.text_bytes();
+        self.text_bytes -= message.text_bytes();
         self.list_bytes -= message.list_bytes();
         BufferResult::Complete(message.into_end_event(id, true))
     }
@@ -199,7 +202,10 @@ impl BufferedMessage {
         };
         let whole = start.into_iter().chain(&self.end).map(memory_limits::event_cost).sum::<usize>();
         // The activity's content is kept twice.
-        whole + self.text.len() + self.second_answer.as_ref().map_or(0, |content| 2 * content.as_str().len())
+        self.id_bytes
+            + whole
+            + self.text.len()
+            + self.second_answer.as_ref().map_or(0, |content| 2 * content.as_str().len())
     }
 
     fn list_bytes(&self) -> usize {
@@ -215,7 +221,7 @@ impl BufferedMessage {
         if self.end.is_none() {
             self.list_events(&id);
         }
-        let BufferedMessage { role, text, lengths, piece_count, second_answer, end, form } = self;
+        let BufferedMessage { id_bytes: _, role, text, lengths, piece_count, second_answer, end, form } = self;
         let mut own: Members<'static> =
             vec![(MemberKey::Known(Field::Role), role.unwrap_or_else(|| Json::string(ASSISTANT)))];
         if piece_count > 0 {

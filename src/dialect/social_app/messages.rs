@@ -13,6 +13,7 @@ use crate::codec::json;
 use crate::dialect::adapter::CanonicalSink;
 use crate::dialect::carry;
 use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
+use crate::dialect::interrupts::{self, PendingInterrupt};
 use crate::dialect::table::Dialect;
 use crate::event::input::ASSISTANT;
 use crate::event::kind::TEXT_ROLES;
@@ -156,6 +157,24 @@ fn split_text(text: &Json<'_>, lengths: Option<&Json<'_>>) -> Vec<Json<'static>>
 
 /// Temporary key for a buffered message's dialect members.
 pub(super) const EXTENSIONS: &str = "$own";
+
+/// Builds a message for each interrupt of a run: the question that the user's next message answers.
+pub(super) fn build_questions(finish: &mut Event<'_>) -> Vec<Event<'static>> {
+    if finish.kind != EventType::RunFinished {
+        return Vec::new();
+    }
+    let build = |interrupt: PendingInterrupt| {
+        let own = json::build_object(|object| {
+            object.string_member(Field::Role.camel(), ASSISTANT);
+            object.member(text_end::TEXT, interrupt.question().map_or("\"\"", Json::as_str));
+            object.string_member(text_end::RESULT_TYPE, text_end::CLARIFICATION);
+        });
+        let mut end = Event::new(EventType::TextMessageEnd).with(Field::MessageId, interrupt.item_id);
+        end.members.push((carry::extension_key(EXTENSIONS), own));
+        end
+    };
+    interrupts::take_interrupts(finish).into_iter().map(build).collect()
+}
 
 /// Adds the required members to a merged message, and moves the dialect's own members out of it.
 pub(super) fn write(outgoing: &mut OutgoingEvent<'_>) {

@@ -19,10 +19,11 @@ use adapter::SocialAppAdapter;
 
 use crate::dialect::ag_ui::AG_UI;
 use crate::dialect::carry::CarryLocation;
+use crate::dialect::interrupt_form::InterruptForm;
 use crate::dialect::row::{EventRow, EventShape, FieldSet, OwnShape};
 use crate::dialect::sign::DialectSign;
 use crate::dialect::table::{DemoAgent, Dialect, RunInputFormat};
-use crate::event::{EventType, Field};
+use crate::event::{EventLoss, EventType, Field};
 
 const fn row(
     wire: &'static str,
@@ -39,13 +40,19 @@ pub static SOCIAL_APP: Dialect = Dialect {
     name: "social-app",
     rows: ROWS,
     carry_location: CarryLocation::Metadata,
-    input: RunInputFormat::SevenMembers,
+    input: RunInputFormat::PlainMessages,
     // §4: "事件顶层通用字段使用 AG-UI 风格：type、threadId、runId"
     common_fields: &[Field::ThreadId, Field::RunId],
     // §3.4: "属于后端内部统计字段，不在 SSE 对外协议中暴露"
     strip: &["inputTokens", "outputTokens", "cost", "latencyMs", "model"],
+    // §3.3, §3.4; `ui_schema` becomes an activity if it is an object.
+    shown_members: &["key_points", "suggested_actions", "error", "ui_schema"],
+    // §3 lists runs, steps, tool calls, text and snapshots.
+    hidden_content: &[EventLoss::ActivityNotShown, EventLoss::ReasoningNotShown, EventLoss::SubagentNotShown],
     // §2: "event 与 JSON 内 type 一致"
     has_event_line: true,
+    // §3.4: a question to the user is an answer whose `result_type` is "clarification".
+    interrupt_form: Some(InterruptForm::Message),
     adapter: Some(SocialAppAdapter::boxed),
     signs: SIGNS,
     request_signs: &[],
@@ -59,14 +66,14 @@ pub static SOCIAL_APP: Dialect = Dialect {
 };
 
 static SIGNS: &[DialectSign] = &[
-    DialectSign::has_member("TEXT_MESSAGE_END", "answer", "TEXT_MESSAGE_END has an answer (social-app §3.4)"),
-    DialectSign::has_member("TOOL_CALL_ARGS", "args", "TOOL_CALL_ARGS has args (social-app §3.3)"),
-    DialectSign::has_member("TOOL_CALL_RESULT", "tool_name", "TOOL_CALL_RESULT has a tool_name (social-app §3.3)"),
-    DialectSign::has_member("STEP_STARTED", "threadId", "STEP_STARTED has a thread id (social-app §3.2)"),
-    DialectSign::has_member("TOOL_CALL_START", "threadId", "TOOL_CALL_START has a thread id (social-app §3.3)"),
-    DialectSign::has_member("STATE_SNAPSHOT", "threadId", "STATE_SNAPSHOT has a thread id (social-app §3.5)"),
-    DialectSign::has_member("TEXT_MESSAGE_START", "threadId", "TEXT_MESSAGE_START has a thread id (social-app §4)"),
-    DialectSign::has_member("TEXT_MESSAGE_CONTENT", "threadId", "TEXT_MESSAGE_CONTENT has a thread id (social-app §4)"),
+    DialectSign::own_member("TEXT_MESSAGE_END", "answer", "TEXT_MESSAGE_END has an answer (social-app §3.4)"),
+    DialectSign::own_member("TOOL_CALL_ARGS", "args", "TOOL_CALL_ARGS has args (social-app §3.3)"),
+    DialectSign::own_member("TOOL_CALL_RESULT", "tool_name", "TOOL_CALL_RESULT has a tool_name (social-app §3.3)"),
+    DialectSign::own_member("STEP_STARTED", "threadId", "STEP_STARTED has a thread id (social-app §3.2)"),
+    DialectSign::own_member("TOOL_CALL_START", "threadId", "TOOL_CALL_START has a thread id (social-app §3.3)"),
+    DialectSign::own_member("STATE_SNAPSHOT", "threadId", "STATE_SNAPSHOT has a thread id (social-app §3.5)"),
+    DialectSign::own_member("TEXT_MESSAGE_START", "threadId", "TEXT_MESSAGE_START has a thread id (social-app §4)"),
+    DialectSign::own_member("TEXT_MESSAGE_CONTENT", "threadId", "TEXT_MESSAGE_CONTENT has a thread id (social-app §4)"),
 ];
 
 static WHOLE_MESSAGE: OwnShape = OwnShape { is_whole_message: true, ..OwnShape::new("a whole message in its end") };

@@ -32,8 +32,11 @@ const MAX_TRIES: usize = 8;
 /// algorithms."
 const RSA_BITS: std::ops::RangeInclusive<usize> = 2048..=8192;
 
-/// Minimum secret length (RFC 7518, section 3.2): "A key of the same size as the hash output or larger MUST be used"; 32 bytes for HS256.
+/// Minimum secret length (RFC 7518, section 3.2): "A key of the same size as the hash output or larger MUST be used"; 32
+/// bytes for HS256.
 const MIN_SECRET_BYTES: usize = 32;
+
+const NO_ALGORITHM: &str = "fits no algorithm of the issuer's `algorithms`";
 
 /// Number of messages that [`check_order`] verifies.
 const ORDER_PROBES: u8 = 32;
@@ -130,9 +133,12 @@ impl KeySet {
         if secret.len() < MIN_SECRET_BYTES {
             return Err(KeySetError::ShortSecret);
         }
-        let algorithms = allowed.iter().copied().filter(|one| one.is_shared()).collect();
+        let algorithms: Vec<_> = allowed.iter().copied().filter(|one| one.is_shared()).collect();
+        if algorithms.is_empty() {
+            return Err(KeySetError::Secret(NO_ALGORITHM));
+        }
         let key = VerifyingKey { id: None, algorithms, key: DecodingKey::from_secret(secret) };
-        Ok(KeySet { keys: vec![key.require_algorithm().map_err(KeySetError::Secret)?], ignored: None })
+        Ok(KeySet { keys: vec![key], ignored: None })
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -170,10 +176,6 @@ fn is_signature_valid(algorithm: Algorithm, key: &DecodingKey, text: &[u8], sign
 }
 
 impl VerifyingKey {
-    fn require_algorithm(self) -> Result<VerifyingKey, &'static str> {
-        if self.algorithms.is_empty() { Err("fits no algorithm of the issuer's `algorithms`") } else { Ok(self) }
-    }
-
     /// Parses an entry in the `keys` of a JWKS. Errors never quote the entry.
     fn from_jwk(entry: &Value, allowed: &[Algorithm]) -> Result<VerifyingKey, &'static str> {
         let members = entry.as_object().ok_or("is not an object")?;
@@ -224,37 +226,33 @@ impl VerifyingKey {
     }
 
     fn from_public_jwk(jwk: &Jwk, allowed: &[Algorithm]) -> Result<VerifyingKey, &'static str> {
-        use Algorithm::{ES256, ES384, EdDSA, PS256, PS384, PS512, RS256, RS384, RS512};
-        let key = DecodingKey::from_jwk(jwk);
-        let key = || key.map_err(|_| "has a member that is not base64url");
-        let (key, fitting): (_, &[_]) = match &jwk.algorithm {
-            AlgorithmParameters::RSA(_) => (check_rsa(&key()?)?, &[RS256, RS384, RS512, PS256, PS384, PS512]),
-            AlgorithmParameters::EllipticCurve(point) => {
-                let (algorithm, how, size): (&[_], &'static EcdsaVerificationAlgorithm, _) = match point.curve {
-                    EllipticCurve::P256 => (&[ES256], &ECDSA_P256_SHA256_FIXED, 32),
-                    EllipticCurve::P384 => (&[ES384], &ECDSA_P384_SHA384_FIXED, 48),
-                    _ => return Err("is on a curve that is not supported"),
-                };
-                check_size(&[&point.x, &point.y], size)?;
-                (check_on_curve(key()?, how)?, algorithm)
-            }
-            AlgorithmParameters::OctetKeyPair(point) if point.curve == EllipticCurve::Ed25519 => {
-                check_size(&[&point.x], 32)?;
-                (check_order(key()?)?, &[EdDSA])
-            }
-            AlgorithmParameters::OctetKeyPair(_) => return Err("is on a curve that is not supported"),
-            AlgorithmParameters::OctetKey(_) => return Err("is a shared secret, which `secret_file` is for"),
-            AlgorithmParameters::Other(other) => return Err(unknown_reason(other.fields.get("kty"))),
-            _ => return Err(unknown_reason(None)),
-        };
         // RFC 7517, section 4.4: "The "alg" (algorithm) parameter identifies the algorithm intended for use with the key."
         let only = jwk.common.key_algorithm.map(|only| only.to_string());
-        let algorithms = allowed
-            .iter()
-            .copied()
-            .filter(|one| fitting.contains(one) && only.as_ref().is_none_or(|only| only == one.name()));
-        VerifyingKey { id: jwk.common.key_id.as_deref().map(Into::into), algorithms: algorithms.collect(), key }
-            .require_algorithm()
+        let fitting = fitting_algorithms(&jwk.algorithm)?;
+        let is_usable = |one: &Algorithm| fitting.contains(one) && only.as_ref().is_none_or(|only| only == one.name());
+        let algorithms: Vec<_> = allowed.iter().copied().filter(is_usable).collect();
+        // Before the key is checked, which takes the time of many signatures.
+        if algorithms.is_empty() {
+            return Err(NO_ALGORITHM);
+        }
+        let key = DecodingKey::from_jwk(jwk).map_err(|_| "has a member that is not base64url");
+        let key = match &jwk.algorithm {
+            AlgorithmParameters::RSA(_) => check_rsa(&key?)?,
+            AlgorithmParameters::EllipticCurve(point) => {
+                let (how, size): (&'static EcdsaVerificationAlgorithm, _) = match point.curve {
+                    EllipticCurve::P256 => (&ECDSA_P256_SHA256_FIXED, 32),
+                    _ => (&ECDSA_P384_SHA384_FIXED, 48),
+                };
+                check_size(&[&point.x, &point.y], size)?;
+                check_on_curve(key?, how)?
+            }
+            AlgorithmParameters::OctetKeyPair(point) => {
+                check_size(&[&point.x], 32)?;
+                check_order(key?)?
+            }
+            _ => return Err(NO_ALGORITHM),
+        };
+        Ok(VerifyingKey { id: jwk.common.key_id.as_deref().map(Into::into), algorithms, key })
     }
 }
 
@@ -288,6 +286,23 @@ fn check_size(coordinates: &[&String], bytes: usize) -> Result<(), &'static str>
     // Each base64 character holds six bits.
     let whole = coordinates.iter().all(|text| text.len() == (bytes * 8).div_ceil(6));
     if whole { Ok(()) } else { Err("has a coordinate of a wrong length") }
+}
+
+/// Returns the algorithms of a key's type and curve.
+fn fitting_algorithms(key: &AlgorithmParameters) -> Result<&'static [Algorithm], &'static str> {
+    use Algorithm::{ES256, ES384, EdDSA, PS256, PS384, PS512, RS256, RS384, RS512};
+    match key {
+        AlgorithmParameters::RSA(_) => Ok(&[RS256, RS384, RS512, PS256, PS384, PS512]),
+        AlgorithmParameters::EllipticCurve(point) if point.curve == EllipticCurve::P256 => Ok(&[ES256]),
+        AlgorithmParameters::EllipticCurve(point) if point.curve == EllipticCurve::P384 => Ok(&[ES384]),
+        AlgorithmParameters::OctetKeyPair(point) if point.curve == EllipticCurve::Ed25519 => Ok(&[EdDSA]),
+        AlgorithmParameters::EllipticCurve(_) | AlgorithmParameters::OctetKeyPair(_) => {
+            Err("is on a curve that is not supported")
+        }
+        AlgorithmParameters::OctetKey(_) => Err("is a shared secret, which `secret_file` is for"),
+        AlgorithmParameters::Other(other) => Err(unknown_reason(other.fields.get("kty"))),
+        _ => Err(unknown_reason(None)),
+    }
 }
 
 fn check_on_curve(key: DecodingKey, how: &'static EcdsaVerificationAlgorithm) -> Result<DecodingKey, &'static str> {

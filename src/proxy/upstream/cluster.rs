@@ -189,6 +189,7 @@ impl Cluster {
             let mut in_flight = InFlightGuard::new(
                 &self.upstream_set,
                 target,
+                request.caller,
                 self.settings.ejection,
                 since,
                 self.settings.timeouts.first_byte,
@@ -199,7 +200,7 @@ impl Cluster {
                 Ok(dialed) => dialed,
                 Err(rejection) => {
                     span.record_failure(&rejection);
-                    in_flight.on_failure(&rejection, false);
+                    in_flight.on_connect_failure(&rejection);
                     return Err(ExchangeError { rejection, is_unprocessed: true });
                 }
             };

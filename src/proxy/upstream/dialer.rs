@@ -2,6 +2,7 @@
 
 use super::h2_pool::Http2Pool;
 use super::pingora_errors;
+use super::short_reads::{http1_session, release_http1_session};
 use super::upstream_endpoint::UpstreamEndpoint;
 use super::upstream_set::UpstreamEntry;
 use super::upstream_tls::{ClusterTls, ClusterTlsMaterial};
@@ -9,7 +10,6 @@ use crate::config::{TimeoutsConfig, UpstreamAddress, UpstreamHttpVersion};
 use crate::error::{Rejection, RejectionKind};
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv};
-use pingora_core::connectors::http::v1::Connector as Http1Connector;
 use pingora_core::connectors::{ConnectorOptions, TransportConnector};
 use pingora_core::protocols::UniqueID;
 use pingora_core::protocols::http::client::HttpSession;
@@ -35,7 +35,7 @@ const MAX_STALE: usize = 64;
 pub(crate) struct Connector(Arc<AgentConnections>);
 
 struct AgentConnections {
-    http1: Http1Connector,
+    http1: TransportConnector,
     http2: Http2Pool,
     transport: TransportConnector,
 }
@@ -50,7 +50,7 @@ impl Default for Connector {
     fn default() -> Self {
         let options = || Some(ConnectorOptions::new(POOL_SIZE));
         Connector(Arc::new(AgentConnections {
-            http1: Http1Connector::new(options()),
+            http1: TransportConnector::new(options()),
             http2: Http2Pool::default(),
             transport: TransportConnector::new(options()),
         }))
@@ -61,17 +61,17 @@ impl AgentConnections {
     /// Reuses a connection or opens one. The `bool` is whether it is reused.
     async fn open_session(&self, peer: &HttpPeer) -> Result<(HttpSession, bool), BError> {
         if peer.options.alpn.get_max_http_version() == 1 {
-            let (session, is_reused) = self.http1.get_http_session(peer).await?;
-            return Ok((HttpSession::H1(session), is_reused));
+            let (stream, is_reused) = self.http1.get_stream(peer).await?;
+            return Ok((http1_session(stream, peer), is_reused));
         }
         if let Some(session) = self.http2.reuse(peer) {
             return Ok((HttpSession::H2(session), true));
         }
         // An agent that may choose has perhaps chosen HTTP/1.1.
         if peer.options.alpn.get_min_http_version() == 1
-            && let Some(session) = self.http1.reused_http_session(peer).await
+            && let Some(stream) = self.http1.reused_stream(peer).await
         {
-            return Ok((HttpSession::H1(session), true));
+            return Ok((http1_session(stream, peer), true));
         }
         self.http2.open(peer, self.transport.new_stream(peer)).await
     }
@@ -159,7 +159,7 @@ impl AgentDialer {
             if let HttpSession::H1(session) = session {
                 // A peer is large and always the same, so it is not kept during a run.
                 let peer = self.http_peer(member, target, &material);
-                connector.0.http1.release_http_session(session, &peer, Some(POOL_IDLE)).await;
+                release_http1_session(session, &connector.0.http1, &peer, POOL_IDLE).await;
             }
         }
     }

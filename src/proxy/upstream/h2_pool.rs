@@ -3,33 +3,33 @@
 //! ```text
 //!   open ─▶ a connection with a free stream ─▶ run ─▶ release ─▶ idle ── 30 s ──▶ closed
 //!     │                 ▲
-//!     ╰── none ─▶ dial ─╯  one at a time for each address, and no more than `MAX_CONNECTIONS`
+//!     ╰── none ─▶ dial ─╯  one after another for each address, and no more than `MAX_CONNECTIONS`
 //! ```
 //! pingora's own pool does not wait for the agent's SETTINGS, and so sends runs on streams that the agent does not
 //! allow: they wait for the end of another run, or for ever. Here a new connection is used only once its SETTINGS have
 //! arrived. If no connection has a free stream, and no other may be opened, the run fails at once.
 
 use super::pingora_errors::UPSTREAM_BUSY;
+use super::short_reads::http1_session;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use h2::client::{Builder, Connection};
 use parking_lot::Mutex;
 use pingora_core::connectors::http::v2::ConnectionRef;
 use pingora_core::protocols::http::client::HttpSession;
-use pingora_core::protocols::http::v1::client::HttpSession as Http1Session;
 use pingora_core::protocols::http::v2::client::{Http2Session, drive_connection};
 use pingora_core::protocols::{ALPN, Digest, Stream};
 use pingora_core::upstreams::peer::{HttpPeer, Peer};
 use pingora_core::{BError, Error, ErrorType};
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 use tokio::sync::watch;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 /// Maximum number of connections to one address of an agent.
 const MAX_CONNECTIONS: usize = 100;
@@ -51,6 +51,9 @@ const MAX_FRAME_SIZE: u32 = 64 << 10;
 
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 
+/// Time for which other runs wait for a connection that is being opened, before the next one is opened for them.
+const DIAL_TURN: Duration = Duration::from_millis(250);
+
 /// The limit before the agent's SETTINGS. No agent sends this number, so another one means that they have arrived.
 const UNKNOWN_STREAM_LIMIT: usize = 0x7fff_fff1;
 
@@ -63,8 +66,10 @@ pub(super) struct Http2Pool {
 #[derive(Default)]
 struct AddressConnections {
     open: Mutex<Vec<OpenConnection>>,
-    /// held while a connection is opened, so that a burst of runs shares it
-    dialing: tokio::sync::Mutex<()>,
+    /// held while a connection is opened, but not for long, so that a burst of runs shares it
+    dial_turn: tokio::sync::Mutex<()>,
+    /// connections that are being opened
+    dialing: AtomicUsize,
     /// whether the agent has chosen HTTP/1.1, so that connections need not be opened one at a time
     is_http1: AtomicBool,
 }
@@ -90,35 +95,25 @@ impl Http2Pool {
         connect: impl Future<Output = Result<Stream, BError>>,
     ) -> Result<(HttpSession, bool), BError> {
         let address = self.find_or_insert(peer);
-        let _dialing = match address.is_http1.load(Ordering::Relaxed) {
-            true => None,
-            false => Some(address.dialing.lock().await),
-        };
+        let is_http1 = || address.is_http1.load(Ordering::Relaxed);
+        let turn = if is_http1() { None } else { Some(address.dial_turn.lock().await) };
+        let turn = turn.filter(|_| !is_http1());
         if let Some(session) = address.take_stream() {
             return Ok((HttpSession::H2(session), true));
         }
-        if address.open.lock().len() >= MAX_CONNECTIONS {
+        let mut dialed = pin!(address.dial(peer, connect));
+        let Some(turn) = turn else { return dialed.await };
+        let _dialing = DialCount::new(&address.dialing);
+        if address.open.lock().len() + address.dialing.load(Ordering::Relaxed) > MAX_CONNECTIONS {
             return Error::e_explain(UPSTREAM_BUSY, format!("no free stream on {MAX_CONNECTIONS} HTTP/2 connections"));
         }
-        let stream = connect.await?;
-        let is_http2 = match stream.selected_alpn_proto() {
-            Some(protocol) => protocol == ALPN::H2,
-            // Without TLS there is no negotiation; with it, agents that do not negotiate speak HTTP/1.1.
-            None => !peer.tls() && peer.options.alpn.get_min_http_version() == 2,
-        };
-        address.is_http1.store(!is_http2, Ordering::Relaxed);
-        if !is_http2 {
-            return Ok((HttpSession::H1(Http1Session::new_with_options(stream, peer)), false));
-        }
-        let connection = connect_http2(stream).await?;
-        let Some(session) = take_stream(&connection) else {
-            if connection.is_closed() || connection.is_shutting_down() {
-                return Error::e_explain(ErrorType::HandshakeError, "the agent closed the connection");
+        match timeout(DIAL_TURN, &mut dialed).await {
+            Ok(dialed) => dialed,
+            Err(_) => {
+                drop(turn);
+                dialed.await
             }
-            return Error::e_explain(UPSTREAM_BUSY, "the agent allows no HTTP/2 stream");
-        };
-        address.open.lock().push(OpenConnection { connection, last_used: Instant::now(), has_timer: false });
-        Ok((HttpSession::H2(session), false))
+        }
     }
 
     /// Ends a stream; an unfinished one is reset. Its connection is closed if it then stays unused.
@@ -156,6 +151,32 @@ impl AddressConnections {
         open.iter().find_map(|own| take_stream(&own.connection))
     }
 
+    async fn dial(
+        &self,
+        peer: &HttpPeer,
+        connect: impl Future<Output = Result<Stream, BError>>,
+    ) -> Result<(HttpSession, bool), BError> {
+        let stream = connect.await?;
+        let is_http2 = match stream.selected_alpn_proto() {
+            Some(protocol) => protocol == ALPN::H2,
+            // Without TLS there is no negotiation; with it, agents that do not negotiate speak HTTP/1.1.
+            None => !peer.tls() && peer.options.alpn.get_min_http_version() == 2,
+        };
+        self.is_http1.store(!is_http2, Ordering::Relaxed);
+        if !is_http2 {
+            return Ok((http1_session(stream, peer), false));
+        }
+        let connection = connect_http2(stream).await?;
+        let Some(session) = take_stream(&connection) else {
+            if connection.is_closed() || connection.is_shutting_down() {
+                return Error::e_explain(ErrorType::HandshakeError, "the agent closed the connection");
+            }
+            return Error::e_explain(UPSTREAM_BUSY, "the agent allows no HTTP/2 stream");
+        };
+        self.open.lock().push(OpenConnection { connection, last_used: Instant::now(), has_timer: false });
+        Ok((HttpSession::H2(session), false))
+    }
+
     /// Forgets the connection after it was unused for a while, which closes it.
     async fn close_when_unused(self: Arc<Self>, id: i32) {
         let mut wait = IDLE_TIMEOUT;
@@ -173,6 +194,22 @@ impl AddressConnections {
                 return;
             }
         }
+    }
+}
+
+/// Counts a connection that is being opened.
+struct DialCount<'a>(&'a AtomicUsize);
+
+impl DialCount<'_> {
+    fn new(dialing: &AtomicUsize) -> DialCount<'_> {
+        dialing.fetch_add(1, Ordering::Relaxed);
+        DialCount(dialing)
+    }
+}
+
+impl Drop for DialCount<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -238,4 +275,43 @@ async fn wait_for_settings(connection: &mut Connection<Stream, Bytes>) -> Result
 
 fn handshake_error(error: h2::Error) -> BError {
     Error::because(ErrorType::HandshakeError, "during the HTTP/2 handshake", error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::StreamExt;
+    use futures_util::stream::FuturesUnordered;
+    use std::future::pending;
+    use tokio::time::sleep;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_dial_does_not_hold_others() {
+        let pool = Http2Pool::default();
+        let peer = HttpPeer::new("127.0.0.1:9", true, "agent".to_owned());
+        let refused = || async { Error::e_explain(ErrorType::ConnectRefused, "refused") };
+        let began = Instant::now();
+        let others = async {
+            sleep(DIAL_TURN / 2).await;
+            let first = pool.open(&peer, refused()).await;
+            let waited = began.elapsed();
+            (first.is_err(), waited, pool.open(&peer, refused()).await.is_err(), began.elapsed())
+        };
+        tokio::select! {
+            biased;
+            _ = pool.open(&peer, pending()) => panic!("it never connects"),
+            opened = others => assert_eq!(opened, (true, DIAL_TURN, true, DIAL_TURN)),
+            () = sleep(Duration::from_secs(60)) => panic!("the others wait for the first"),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn slow_dials_count_as_connections() {
+        let pool = Http2Pool::default();
+        let peer = HttpPeer::new("127.0.0.1:9", true, "agent".to_owned());
+        let mut dials: FuturesUnordered<_> = (0..=MAX_CONNECTIONS).map(|_| pool.open(&peer, pending())).collect();
+        let first = timeout(DIAL_TURN * 1000, dials.next()).await.expect("one is refused").expect("an outcome");
+        assert!(first.is_err_and(|error| *error.etype() == UPSTREAM_BUSY));
+        assert!(timeout(DIAL_TURN * 1000, dials.next()).await.is_err(), "the others still connect");
+    }
 }

@@ -17,6 +17,7 @@ mod balancer;
 mod upstream_set;
 mod in_flight;
 mod upstream_tls;
+mod short_reads;
 mod h2_pool;
 mod dialer;
 mod health_check;

@@ -7,6 +7,7 @@ use super::upstream_endpoint::UpstreamEndpoint;
 use crate::config::UpstreamConfig;
 use crate::config::header_names::{LAST_EVENT_ID, REQUEST_ID, TRACEPARENT, TRACESTATE};
 use crate::error::{Rejection, RejectionKind};
+use crate::replay::ReplayKey;
 use crate::telemetry::label::RequestMethod;
 use crate::telemetry::trace::{UpstreamSpan, UpstreamSpanBuilder};
 use bytes::Bytes;
@@ -29,6 +30,7 @@ const USER_AGENT: &str = concat!("diglot/", env!("CARGO_PKG_VERSION"));
 pub(in crate::proxy) struct UpstreamRequest<'a> {
     pub(crate) operation: AgentOperation<'a>,
     pub(crate) request_id: &'a str,
+    pub(crate) caller: ReplayKey,
     pub(crate) spans: &'a UpstreamSpanBuilder,
     /// header fields from the caller; the request's own fields take precedence
     pub(crate) fields: &'a http::HeaderMap,

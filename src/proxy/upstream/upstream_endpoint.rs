@@ -8,9 +8,11 @@
 //!        │                                  ╰───────── another failure: twice as long ──────────────╯ │
 //!        ╰──────────────────────────────────────────── a response ────────────────────────────────────╯
 //! ```
-//! An endpoint receives runs only if active health checks also allow it.
+//! An endpoint receives runs only if active health checks also allow it. The runs of one caller alone do not eject an endpoint
+//! that answers others: its requests may be the reason why they fail.
 
 use crate::config::EjectionConfig;
+use crate::replay::ReplayKey;
 use parking_lot::Mutex;
 use pingora_core::protocols::l4::socket::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
@@ -32,7 +34,20 @@ pub(super) struct UpstreamEndpoint {
     in_flight: AtomicUsize,
     /// result of active health checks; `true` without them
     healthy: AtomicBool,
-    outlier_state: Mutex<OutlierState>,
+    outliers: Mutex<OutlierDetection>,
+}
+
+#[derive(Debug)]
+struct OutlierDetection {
+    state: OutlierState,
+    /// the last answers to two different callers, the later first
+    answers: [Option<CallerAnswer>; 2],
+}
+
+#[derive(Clone, Copy, Debug)]
+struct CallerAnswer {
+    caller: ReplayKey,
+    at: Instant,
 }
 
 /// Passive health, based on the results of runs.
@@ -40,6 +55,7 @@ pub(super) struct UpstreamEndpoint {
 enum OutlierState {
     Available {
         failures: usize,
+        callers: FailedCallers,
     },
     Ejected {
         until: Instant,
@@ -51,6 +67,17 @@ enum OutlierState {
         times: u32,
     },
 }
+
+/// The callers of consecutive failures.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum FailedCallers {
+    None,
+    One(ReplayKey),
+    /// several, or a failure that no request can have caused
+    Any,
+}
+
+const NO_FAILURE: OutlierState = OutlierState::Available { failures: 0, callers: FailedCallers::None };
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum OutlierChange {
@@ -69,7 +96,7 @@ impl UpstreamEndpoint {
             credit: AtomicI64::new(0),
             in_flight: AtomicUsize::new(0),
             healthy: AtomicBool::new(true),
-            outlier_state: Mutex::new(OutlierState::Available { failures: 0 }),
+            outliers: Mutex::new(OutlierDetection { state: NO_FAILURE, answers: [None; 2] }),
         }
     }
 
@@ -78,7 +105,7 @@ impl UpstreamEndpoint {
     }
 
     pub(super) fn can_take_run(&self, now: Instant) -> bool {
-        let rested = match *self.outlier_state.lock() {
+        let rested = match self.outliers.lock().state {
             OutlierState::Available { .. } => true,
             OutlierState::Ejected { until, .. } => until <= now,
             OutlierState::Trial { .. } => false,
@@ -88,7 +115,7 @@ impl UpstreamEndpoint {
 
     /// Returns whether the endpoint is healthy and not ejected.
     pub(super) fn is_available(&self) -> bool {
-        matches!(*self.outlier_state.lock(), OutlierState::Available { .. }) && self.is_healthy()
+        matches!(self.outliers.lock().state, OutlierState::Available { .. }) && self.is_healthy()
     }
 
     pub(super) fn is_healthy(&self) -> bool {
@@ -101,7 +128,7 @@ impl UpstreamEndpoint {
 
     pub(super) fn begin_run(&self, now: Instant) {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
-        let mut state = self.outlier_state.lock();
+        let state = &mut self.outliers.lock().state;
         if let OutlierState::Ejected { until, times } = *state
             && until <= now
         {
@@ -113,37 +140,65 @@ impl UpstreamEndpoint {
         self.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 
-    pub(super) fn on_success(&self) -> OutlierChange {
-        let mut state = self.outlier_state.lock();
-        match std::mem::replace(&mut *state, OutlierState::Available { failures: 0 }) {
+    pub(super) fn on_success(&self, caller: &ReplayKey, now: Instant) -> OutlierChange {
+        let mut outliers = self.outliers.lock();
+        if outliers.answers[0].is_none_or(|last| last.caller != *caller) {
+            outliers.answers[1] = outliers.answers[0];
+        }
+        outliers.answers[0] = Some(CallerAnswer { caller: *caller, at: now });
+        match std::mem::replace(&mut outliers.state, NO_FAILURE) {
             OutlierState::Available { .. } => OutlierChange::None,
             OutlierState::Ejected { .. } | OutlierState::Trial { .. } => OutlierChange::Returned,
         }
     }
 
-    pub(super) fn on_failure(&self, rule: &EjectionConfig, now: Instant) -> OutlierChange {
-        let mut state = self.outlier_state.lock();
-        let times = match *state {
-            OutlierState::Available { failures } if failures + 1 < rule.failures.get() => {
-                *state = OutlierState::Available { failures: failures + 1 };
-                return OutlierChange::None;
+    /// Counts a failure of a caller's run, or of none if no request can have caused it.
+    pub(super) fn on_failure(&self, rule: &EjectionConfig, caller: Option<&ReplayKey>, now: Instant) -> OutlierChange {
+        let mut outliers = self.outliers.lock();
+        let times = match outliers.state {
+            OutlierState::Available { failures, callers } => {
+                let failures = failures + 1;
+                let callers = callers.with(caller);
+                let is_answering_others = matches!(callers, FailedCallers::One(only)
+                    if outliers.has_answered_other(&only, rule.duration, now));
+                if failures < rule.failures.get() || is_answering_others {
+                    outliers.state = OutlierState::Available { failures, callers };
+                    return OutlierChange::None;
+                }
+                0
             }
-            OutlierState::Available { .. } => 0,
             // The run was sent before the ejection, or for lack of alternatives, so it gives no new information.
             OutlierState::Ejected { until, .. } if until > now => return OutlierChange::None,
             OutlierState::Ejected { times, .. } | OutlierState::Trial { times } => times + 1,
         };
         let duration = rule.duration.saturating_mul(1 << times.min(16)).min(MAX_EJECTION.max(rule.duration));
-        *state = OutlierState::Ejected { until: now + duration, times };
+        outliers.state = OutlierState::Ejected { until: now + duration, times };
         OutlierChange::Ejected(duration)
     }
 
     /// Ends a trial without a result, so that another run can try.
     pub(super) fn on_unknown(&self, now: Instant) {
-        let mut state = self.outlier_state.lock();
+        let state = &mut self.outliers.lock().state;
         if let OutlierState::Trial { times } = *state {
             *state = OutlierState::Ejected { until: now, times };
         }
+    }
+}
+
+impl FailedCallers {
+    fn with(self, caller: Option<&ReplayKey>) -> FailedCallers {
+        match (self, caller) {
+            (FailedCallers::None, Some(caller)) => FailedCallers::One(*caller),
+            (FailedCallers::One(only), Some(caller)) if only == *caller => self,
+            _ => FailedCallers::Any,
+        }
+    }
+}
+
+impl OutlierDetection {
+    fn has_answered_other(&self, caller: &ReplayKey, within: Duration, now: Instant) -> bool {
+        let others = self.answers.iter().flatten().filter(|answer| answer.caller != *caller);
+        others.map(|answer| now.saturating_duration_since(answer.at)).any(|age| age < within)
     }
 }
 
@@ -155,6 +210,9 @@ mod tests {
     const RULE: EjectionConfig =
         EjectionConfig { failures: NonZeroUsize::new(3).expect("three"), duration: Duration::from_secs(30) };
 
+    const ADA: ReplayKey = [1; 32];
+    const BOB: ReplayKey = [2; 32];
+
     fn target() -> UpstreamEndpoint {
         UpstreamEndpoint::new(0, SocketAddr::Inet(([127, 0, 0, 1], 9).into()), 1)
     }
@@ -164,18 +222,45 @@ mod tests {
         let target = target();
         let now = Instant::now();
         for _ in 0..2 {
-            assert_eq!(target.on_failure(&RULE, now), OutlierChange::None);
-            assert_eq!(target.on_failure(&RULE, now), OutlierChange::None);
-            assert_eq!(target.on_success(), OutlierChange::None);
+            assert_eq!(target.on_failure(&RULE, Some(&ADA), now), OutlierChange::None);
+            assert_eq!(target.on_failure(&RULE, Some(&ADA), now), OutlierChange::None);
+            assert_eq!(target.on_success(&ADA, now), OutlierChange::None);
         }
-        target.on_failure(&RULE, now);
-        target.on_failure(&RULE, now);
+        target.on_failure(&RULE, Some(&ADA), now);
+        target.on_failure(&RULE, Some(&ADA), now);
         assert!(target.can_take_run(now));
-        assert_eq!(target.on_failure(&RULE, now), OutlierChange::Ejected(RULE.duration));
+        assert_eq!(target.on_failure(&RULE, Some(&ADA), now), OutlierChange::Ejected(RULE.duration));
         assert!(!target.can_take_run(now) && !target.is_available());
         // Runs in flight at the time of ejection change nothing.
-        assert_eq!(target.on_failure(&RULE, now), OutlierChange::None);
+        assert_eq!(target.on_failure(&RULE, Some(&ADA), now), OutlierChange::None);
         assert!(target.can_take_run(now + RULE.duration) && !target.is_available());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_callers_failures_do_not_eject_a_target_that_answers_others() {
+        let target = target();
+        let mut now = Instant::now();
+        target.on_success(&BOB, now);
+        // Its own answers do not count.
+        target.on_success(&ADA, now);
+        for _ in 0..100 {
+            assert_eq!(target.on_failure(&RULE, Some(&ADA), now), OutlierChange::None);
+        }
+        assert!(target.is_available());
+        assert!(matches!(target.on_failure(&RULE, Some(&BOB), now), OutlierChange::Ejected(_)), "it fails for others");
+        now += RULE.duration;
+        target.on_success(&BOB, now);
+        for _ in 0..100 {
+            target.on_failure(&RULE, Some(&ADA), now);
+        }
+        assert!(matches!(target.on_failure(&RULE, None, now), OutlierChange::Ejected(_)), "it cannot be reached");
+        now += RULE.duration;
+        target.on_success(&BOB, now);
+        now += RULE.duration;
+        for _ in 0..3 {
+            target.on_failure(&RULE, Some(&ADA), now);
+        }
+        assert!(!target.is_available(), "nobody else was answered of late");
     }
 
     #[tokio::test(start_paused = true)]
@@ -183,7 +268,7 @@ mod tests {
         let target = target();
         let mut now = Instant::now();
         for _ in 0..3 {
-            target.on_failure(&RULE, now);
+            target.on_failure(&RULE, Some(&ADA), now);
         }
         let mut times = vec![30];
         for _ in 0..6 {
@@ -191,7 +276,7 @@ mod tests {
             assert!(target.can_take_run(now));
             target.begin_run(now);
             assert!(!target.can_take_run(now), "one at a time");
-            let OutlierChange::Ejected(duration) = target.on_failure(&RULE, now) else {
+            let OutlierChange::Ejected(duration) = target.on_failure(&RULE, Some(&ADA), now) else {
                 panic!("it failed on its return")
             };
             times.push(duration.as_secs());
@@ -203,7 +288,7 @@ mod tests {
         target.on_unknown(now);
         assert!(target.can_take_run(now), "the next one may try");
         target.begin_run(now);
-        assert_eq!(target.on_success(), OutlierChange::Returned);
+        assert_eq!(target.on_success(&ADA, now), OutlierChange::Returned);
         assert!(target.is_available());
         assert_eq!(target.in_flight(), 2);
     }

@@ -197,10 +197,10 @@ impl LogState {
     /// Takes memory for a reader's recap, about as much as the log; `reserved` bytes of it were taken before. Returns the
     /// recap's size.
     fn reserve_recap(&mut self, log: &RunLog, reserved: usize) -> Result<usize, JoinError> {
-        let unread = |slot: &ReaderSlot| if slot.recap_due.is_some() { slot.recap_size } else { slot.recap.len() };
-        let waiting: usize = self.readers.iter().map(unread).sum();
+        // Also those that are being built, and the read part of others, which is freed with the rest.
+        let unread = self.readers.iter().map(|slot| slot.recap_size).sum::<usize>() - reserved;
         // Before memory is taken, which nothing would return.
-        if waiting > MAX_UNREAD_RECAPS * log.limits.max_bytes {
+        if unread > MAX_UNREAD_RECAPS * log.limits.max_bytes {
             return Err(JoinError::Full);
         }
         let size = self.retained_bytes();
@@ -230,9 +230,7 @@ impl LogState {
         });
         self.readers_total
     }
-}
 
-impl LogState {
     /// Frees what nobody needs after a reader has read or left. Returns the readers that are cut off, because a discarded
     /// log has trimmed what they had not read.
     fn free_read(&mut self, number: u64, log: &RunLog) -> Vec<ReaderSlot> {
@@ -244,6 +242,7 @@ impl LogState {
         let mut cut_off = Vec::new();
         if self.is_discarded {
             drop(self.trim(log.limits.max_backlog));
+            log.changed.notify_waiters();
             let start = self.start_offset();
             cut_off = self.remove_readers(|slot| slot.offset < start);
         }
@@ -296,9 +295,7 @@ impl LogReader {
         }
         Poll::Pending
     }
-}
 
-impl LogReader {
     /// Returns whether the reader was removed from its log after it had begun to read.
     pub(crate) fn is_cut_off(&self) -> bool {
         if !self.is_sending.load(Ordering::Relaxed) {

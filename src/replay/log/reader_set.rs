@@ -1,7 +1,7 @@
 //! The readers of a log: their backlog, next bytes and stalls, and the trimming of chunks.
 
 use super::reader_slot::{ReaderSlot, StallWatch};
-use super::{CHUNK_OVERHEAD, LogChunk, LogPhase, LogState, MAX_READ, MAX_WATCHED_READ};
+use super::{CHUNK_OVERHEAD, LogChunk, LogPhase, LogState, MAX_READ};
 use bytes::Bytes;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -11,12 +11,6 @@ impl LogState {
         self.readers.iter().map(|slot| slot.backlog(self.end_offset)).min()
     }
 
-    pub(crate) fn read_range(&self) -> (u64, u64) {
-        let fastest = self.readers.iter().map(|slot| slot.offset).max();
-        let slowest = self.readers.iter().map(|slot| slot.offset).min();
-        (fastest.unwrap_or(self.end_offset), slowest.unwrap_or(self.end_offset))
-    }
-
     pub(crate) fn reader(&mut self, number: u64) -> Option<&mut ReaderSlot> {
         self.readers.iter_mut().find(|slot| slot.number == number)
     }
@@ -24,11 +18,10 @@ impl LogState {
     pub(crate) fn take_next(&mut self, number: u64, stall_timeout: Duration) -> Option<Bytes> {
         let index = self.readers.iter().position(|slot| slot.number == number)?;
         let ReaderSlot { offset: at, stall_watch: watch, ref mut recap, .. } = self.readers[index];
-        let most = if watch == StallWatch::Connection { MAX_READ } else { MAX_WATCHED_READ };
         let piece = if !recap.is_empty() {
-            recap.split_to(recap.len().min(most))
+            recap.split_to(recap.len().min(MAX_READ))
         } else if at < self.end_offset {
-            let piece = self.copy(at, most);
+            let piece = self.copy(at, MAX_READ);
             self.readers[index].offset += piece.len() as u64;
             Bytes::from(piece)
         } else {
@@ -77,7 +70,9 @@ impl LogState {
     /// Removes the oldest chunks: those in excess of `bound` bytes that the fastest reader has read or, from a discarded
     /// log, those that every reader and the mirror have read.
     pub(crate) fn trim(&mut self, bound: usize) -> Vec<LogChunk> {
-        let (fastest, slowest) = self.read_range();
+        let read = || self.readers.iter().map(|slot| slot.offset);
+        let fastest = read().max().unwrap_or(self.end_offset);
+        let slowest = read().min().unwrap_or(self.end_offset);
         let slowest = self.mirror_offset.map_or(slowest, |mirror| mirror.min(slowest));
         let mut retained = self.retained_bytes();
         let mut trimmed = Vec::new();

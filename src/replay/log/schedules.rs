@@ -179,3 +179,19 @@ fn an_evicted_log_ends_every_reader() {
         assert_eq!(log.state.lock().readers.len(), 0);
     });
 }
+
+/// Readers that join at once build their recaps at the same time, without a lock.
+#[test]
+fn joins_at_once_do_not_exceed_the_limit_of_unread_recaps() {
+    explore(|| {
+        let writer = new_log(PACE);
+        writer.push(&mut frame(1, 10_000), 1);
+        let joins = [(); 6].map(|()| {
+            let log = Arc::clone(&writer.log);
+            thread::spawn(move || log.join(ReadFrom::Recap(0), false, ()).ok())
+        });
+        let readers: Vec<_> = joins.into_iter().filter_map(|join| join.join().expect("no panic")).collect();
+        let unread: usize = writer.log.state.lock().readers.iter().map(|slot| slot.recap_size).sum();
+        assert!(!readers.is_empty() && unread <= 3 * PACE.max_bytes, "{unread}");
+    });
+}

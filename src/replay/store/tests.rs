@@ -124,7 +124,7 @@ async fn bounds_the_bytes_of_all_runs_together() {
     // The live run that needs more room is discarded: it continues, but cannot be joined.
     let other = enter(&store, 3);
     push_event(&other, 25_000);
-    assert!(!store.total.lacks(0));
+    assert_eq!(store.total.missing(0), 0);
     assert!(other.log.join(ReadFrom::Recap(0), false, ()).is_err());
     let cursor = Cursor { token: RunToken::new(2), number: 0 };
     assert!(live.log.join(ReadFrom::Cursor(cursor), false, ()).is_ok());
@@ -273,4 +273,35 @@ async fn reports_only_own_runs_that_are_evicted_early() {
     writer.finish();
     enter(&store, 4).forget();
     assert!(evicted.try_recv().is_err());
+}
+
+/// A reader's recap must not cost other callers the runs that they may come back to.
+#[tokio::test]
+async fn readers_evict_only_if_that_suffices_and_first_their_own_callers_runs() {
+    const LIMIT: usize = 72_000;
+    let (store, metrics) = store(100, LIMIT, 30_000);
+    let (ada, bob) = (1, 2);
+    for (caller, run, size) in [(ada, 1, 10_000), (ada, 2, 10_000), (bob, 3, 20_000), (bob, 4, 20_000)] {
+        let writer = enter_for(&store, caller, run);
+        push_event(&writer, size);
+        writer.finish();
+    }
+    let stored = |run: u8| store.find(&[run; 32]);
+    let kept = || (1..=4).filter(|run| stored(*run).is_some()).collect::<Vec<_>>();
+    let joined = stored(1).expect("kept");
+    let make_room = |missing: usize| {
+        let room = LIMIT - counted_bytes(&metrics);
+        store.make_room_for_reader(&joined, room + missing)
+    };
+    assert!(!make_room(LIMIT));
+    assert_eq!(kept(), [1, 2, 3, 4]);
+    assert!(make_room(5_000));
+    assert_eq!(kept(), [1, 3, 4]);
+    // Bob holds more than Ada would. The run that he reads stays.
+    let reader = stored(3).expect("kept").log.join(ReadFrom::Start(0), false, ()).expect("room");
+    assert!(make_room(5_000));
+    assert_eq!(kept(), [1, 3]);
+    drop(reader);
+    assert!(!make_room(5_000));
+    assert_eq!(kept(), [1, 3]);
 }

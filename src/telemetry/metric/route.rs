@@ -101,7 +101,7 @@ pub(crate) struct RunTotals {
     pub(crate) events_in: u64,
     pub(crate) events_out: u64,
     pub(crate) repairs: u64,
-    /// events dropped deliberately
+    /// content that was left out on purpose, or that the receiver does not show
     pub(crate) losses: u64,
     /// events in a dialect other than the agent's
     pub(crate) foreign: u64,
@@ -177,17 +177,18 @@ impl RouteMetrics {
         self.translate.observe(report.client, report.agent, took);
     }
 
-    /// Moves the counts in `report` to the metrics and to `totals`. Returns the rule that detected the agent's dialect
-    /// if it changed since the last call.
+    /// Moves the counts in `report` to the metrics and to `totals`. Returns the rules by which the agent's dialect changed
+    /// since the last call.
     pub(crate) fn count_report(
         &self,
         report: &mut TranslationReport,
         totals: &mut RunTotals,
-    ) -> Option<&'static DetectionRule> {
-        let detected = report.dialect_switch.take().map(|mut switch| {
+    ) -> Vec<&'static DetectionRule> {
+        let mut detected = Vec::new();
+        for mut switch in std::mem::take(&mut report.dialect_switches) {
             totals.events_in += self.read_events.count(&mut switch.events_read, switch.from_dialect);
-            switch.rule
-        });
+            detected.push(switch.rule);
+        }
         totals.events_in += self.read_events.count(&mut report.events_read, report.agent);
         totals.events_out += self.written_events.count(&mut report.events_written, report.client);
         totals.foreign += report.repairs[EventRepair::ForeignType as usize];

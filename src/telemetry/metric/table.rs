@@ -49,7 +49,7 @@ metric_groups! {
         repairs: Each<EventRepair, Counter> = "diglot_repairs_total" [REPAIR],
             "Events repaired by the run guard, by repair.";
         losses: Each<EventLoss, Counter> = "diglot_losses_total" [LOSS],
-            "Events dropped on purpose, by reason.";
+            "Content that was left out on purpose or, if the reason ends with _not_shown, carried without being shown, by reason.";
         auth: Scoped<Counter> = "diglot_auth_total" [AUTH_METHOD, AUTH_RESULT, AUTH_REASON],
             "Requests by authentication method, result (accepted, refused) and reason.";
     }

@@ -1,10 +1,12 @@
 //! The client's message list, rebuilt from the run's frames (`specs/ag-ui-1.0.md` §3.4).
 
-use super::patched_json::JsonTree;
+use super::linked_messages::{IdPlaces, LinkedMessages};
+use super::message_classes::MessageClasses;
 use super::recap_frame::{RecapFrame, merge_metadata};
 use super::recap_item::{RecapItem, item_id};
 use super::recap_message::{MessageContent, RecapCall, RecapMessage, message_metadata};
 use crate::codec::json;
+use crate::dialect::patched_json::PatchedJson;
 use crate::dialect::{EventRow, EventShape, PeerDialect};
 use crate::event::input::{ACTIVITY, ASSISTANT, REASONING, TOOL};
 use crate::event::run::RunItem;
@@ -18,30 +20,35 @@ use std::collections::BTreeMap;
 /// `@ag-ui/client` 1.0.0; specs §3.4).
 pub(super) const SHARED_ACTIVITIES: &str = r#"{"@ag-ui/client":{"authoritativeActivityTypes":[]}}"#;
 
-/// Metadata keys of the activity history and its list of types.
-const HISTORY_KEYS: [&str; 2] = ["@ag-ui/client", "authoritativeActivityTypes"];
-
 #[derive(Clone, Debug, Default)]
 pub(super) struct MessageList {
-    entries: BTreeMap<MessagePlace, RecapMessage>,
-    /// the first message with each id
-    places: IdMap<MessagePlace>,
-    /// the first call with each id
-    call_places: IdMap<CallPlace>,
+    messages: LinkedMessages,
+    places: IdPlaces<usize>,
+    call_places: IdPlaces<CallPlace>,
+    classes: MessageClasses,
+    /// the last tool message that belongs to an assistant message, if one was inserted
+    last_tools: BTreeMap<usize, usize>,
     is_replaced: bool,
 }
 
-/// The place of a message: tool messages are in the group of the message before them, so that one can be inserted there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct MessagePlace {
-    group: usize,
+struct CallPlace {
+    message: usize,
     index: usize,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct CallPlace {
-    message: MessagePlace,
-    index: usize,
+/// The ids that a snapshot has added, replaced or removed.
+#[derive(Debug, Default)]
+pub(super) struct SnapshotChanges {
+    pub(crate) messages: Vec<Json<'static>>,
+    pub(crate) calls: Vec<Json<'static>>,
+}
+
+impl SnapshotChanges {
+    fn add(&mut self, message: &RecapMessage) {
+        self.messages.push(message.id.clone());
+        self.calls.extend(message.calls.iter().flatten().map(|call| call.id.clone()));
+    }
 }
 
 pub(super) struct ListSnapshot {
@@ -49,12 +56,18 @@ pub(super) struct ListSnapshot {
     pub(crate) shares_activities: bool,
 }
 
+impl ListSnapshot {
+    pub(crate) fn empty() -> ListSnapshot {
+        ListSnapshot { messages: json::to_array(&[]), shares_activities: false }
+    }
+}
+
 impl MessageList {
     pub(crate) fn from_input(side: PeerDialect, messages: Option<Box<str>>) -> Self {
         let list = messages.map(|messages| Json::from_trusted(String::from(messages)));
         let elements = list.as_ref().and_then(json::parse_elements).unwrap_or_default();
         let canonical = elements.iter().filter_map(json::parse_message).collect();
-        let written = message::write(canonical, side, &message::CarryPolicy::Always);
+        let written = message::write(canonical, side.for_client()).list;
         let mut made = MessageList::default();
         for message in written {
             made.push(RecapMessage::from_members(message, side));
@@ -62,26 +75,41 @@ impl MessageList {
         made
     }
 
-    fn push(&mut self, entry: RecapMessage) -> MessagePlace {
-        let place = match self.entries.last_key_value() {
-            None => MessagePlace { group: 0, index: 0 },
-            Some((last, _)) if entry.role == TOOL => MessagePlace { group: last.group, index: last.index + 1 },
-            Some((last, _)) => MessagePlace { group: last.group + 1, index: 0 },
-        };
-        self.insert(place, entry);
-        place
+    fn push(&mut self, entry: RecapMessage) -> usize {
+        self.insert_after(self.messages.last(), entry)
     }
 
-    fn insert(&mut self, place: MessagePlace, entry: RecapMessage) {
-        if !self.places.contains(&entry.id) {
-            self.places.insert(entry.id.clone(), place);
-        }
+    fn insert_after(&mut self, previous: Option<usize>, entry: RecapMessage) -> usize {
+        let number = self.messages.insert_after(previous, entry);
+        self.register(number);
+        number
+    }
+
+    fn register(&mut self, number: usize) {
+        let Some(entry) = self.messages.get(number) else { return };
+        self.places.insert(&entry.id, number);
+        self.classes.class_of(entry).insert(number);
         for (index, call) in entry.calls.iter().flatten().enumerate() {
-            if !self.call_places.contains(&call.id) {
-                self.call_places.insert(call.id.clone(), CallPlace { message: place, index });
-            }
+            self.call_places.insert(&call.id, CallPlace { message: number, index });
         }
-        self.entries.insert(place, entry);
+    }
+
+    fn unregister(&mut self, number: usize) {
+        let Some(entry) = self.messages.get(number) else { return };
+        self.places.remove(&entry.id, number);
+        self.classes.class_of(entry).remove(&number);
+        for (index, call) in entry.calls.iter().flatten().enumerate() {
+            self.call_places.remove(&call.id, CallPlace { message: number, index });
+        }
+        self.last_tools.remove(&number);
+    }
+
+    fn replace_message(&mut self, number: usize, entry: RecapMessage) {
+        self.unregister(number);
+        if let Some(own) = self.messages.get_mut(number) {
+            *own = entry;
+        }
+        self.register(number);
     }
 
     fn contains_id(&self, id: &Json<'_>) -> bool {
@@ -90,15 +118,18 @@ impl MessageList {
 
     /// Finds the first message with this id, as the real client does.
     fn find_entry(&mut self, id: &Json<'_>) -> Option<&mut RecapMessage> {
-        self.entries.get_mut(self.places.get(id)?)
+        self.messages.get_mut(self.places.find_first(id)?)
     }
 
     fn find_call(&mut self, id: &Json<'_>) -> Option<(&mut bool, &mut RecapCall)> {
-        let CallPlace { message, index } = *self.call_places.get(id)?;
-        let entry = self.entries.get_mut(&message)?;
-        // An activity may have replaced the message.
+        let CallPlace { message, index } = self.call_places.find_first(id)?;
+        let entry = self.messages.get_mut(message)?;
         let call = entry.calls.as_mut()?.get_mut(index)?;
         Some((&mut entry.has_closed_content, call))
+    }
+
+    fn has_role(&self, number: usize, role: &str) -> bool {
+        self.messages.get(number).is_some_and(|entry| entry.role == role)
     }
 
     /// Returns false if a snapshot from the agent removed the item.
@@ -160,9 +191,8 @@ impl MessageList {
         // A dialect that may write null for what is absent means none by it.
         let parent = event.get(Field::ParentMessageId).filter(|parent| !parent.is_str("") && !parent.is_null());
         let parent = parent.cloned().map(Json::into_owned);
-        let found = parent.as_ref().and_then(|parent| self.places.get(parent).copied());
-        let is_assistant = |place: &MessagePlace| self.entries.get(place).is_some_and(|entry| entry.role == ASSISTANT);
-        let message = match found.filter(is_assistant) {
+        let found = parent.as_ref().and_then(|parent| self.places.find_first(parent));
+        let message = match found.filter(|found| self.has_role(*found, ASSISTANT)) {
             Some(place) => place,
             None => {
                 let own = parent.clone().filter(|_| found.is_none()).unwrap_or_else(|| id.clone());
@@ -171,7 +201,7 @@ impl MessageList {
                 self.push(entry)
             }
         };
-        let Some(entry) = self.entries.get_mut(&message) else { return };
+        let Some(entry) = self.messages.get_mut(message) else { return };
         let named = parent.is_some_and(|parent| parent.is_same(&entry.id));
         let call = RecapCall {
             id,
@@ -183,22 +213,28 @@ impl MessageList {
             names_message: named,
         };
         let calls = entry.calls.get_or_insert_default();
-        self.call_places.insert(call.id.clone(), CallPlace { message, index: calls.len() });
+        self.call_places.insert(&call.id, CallPlace { message, index: calls.len() });
         calls.push(call);
     }
 
-    /// Moves a finished item into its message.
-    pub(crate) fn close_item(&mut self, open: &RecapItem, side: PeerDialect) {
+    /// Moves the text of an item into its message.
+    pub(crate) fn add_text<'f>(
+        &mut self,
+        what: RunItem,
+        id: &Json<'_>,
+        frames: impl Iterator<Item = &'f RecapFrame>,
+        side: PeerDialect,
+    ) {
         let mut metadata = None;
         let mut text = String::new();
-        for (added, added_metadata) in open.text_frames().map(|kept| kept.added_text(side)) {
+        for (added, added_metadata) in frames.map(|kept| kept.added_text(side)) {
             text.push_str(&added);
             metadata = merge_metadata(metadata, message_metadata(added_metadata, side));
         }
-        match open.kind {
+        match what {
             RunItem::ReasoningSpan | RunItem::Step | RunItem::Subagent => {}
             RunItem::ToolCall => {
-                if let Some((settled, call)) = self.find_call(&open.id) {
+                if let Some((settled, call)) = self.find_call(id) {
                     (*settled, call.has_closed_content) = (true, true);
                     let call = call.expand();
                     call.args.push_str(&text);
@@ -208,7 +244,7 @@ impl MessageList {
             }
             RunItem::Text | RunItem::ReasoningMessage => {
                 // "Text under an activity's id is dropped."
-                if let Some(entry) = self.find_entry(&open.id).filter(|entry| entry.role != ACTIVITY) {
+                if let Some(entry) = self.find_entry(id).filter(|entry| entry.role != ACTIVITY) {
                     entry.has_closed_content = true;
                     entry.metadata = merge_metadata(entry.metadata.take(), metadata);
                     match &mut entry.content {
@@ -239,15 +275,28 @@ impl MessageList {
         };
         entry.metadata = message_metadata(event.get(Field::Metadata).cloned(), side);
         entry.rest = pick_members(event, &[Field::SubagentRunId]);
-        let owner = self.call_places.get(&call).map(|call| call.message);
-        let owner = owner.filter(|owner| self.entries.get(owner).is_some_and(|own| own.role == ASSISTANT));
+        let owner = self.call_places.find_first(&call).map(|call| call.message);
+        let owner = owner.filter(|owner| self.has_role(*owner, ASSISTANT));
         entry.rest.insert(0, (MemberKey::Known(Field::ToolCallId), call));
-        let end = |owner: MessagePlace| MessagePlace { index: usize::MAX, ..owner };
-        let last = owner.and_then(|owner| self.entries.range(owner..=end(owner)).next_back());
-        match last.map(|(last, _)| MessagePlace { index: last.index + 1, ..*last }) {
-            Some(place) => self.insert(place, entry),
+        match owner {
+            Some(owner) => {
+                let number = self.insert_after(Some(self.last_tool(owner)), entry);
+                self.last_tools.insert(owner, number);
+            }
             None => _ = self.push(entry),
         }
+    }
+
+    /// Returns the last of the tool messages that follow an assistant message, or that message.
+    fn last_tool(&self, owner: usize) -> usize {
+        let known = self.last_tools.get(&owner).copied().filter(|known| self.messages.get(*known).is_some());
+        let mut last = known.unwrap_or(owner);
+        // An activity may have replaced it.
+        while last != owner && !self.has_role(last, TOOL) {
+            last = self.messages.previous_of(last).unwrap_or(owner);
+        }
+        let follows = |last: usize| self.messages.next_of(last).filter(|next| self.has_role(*next, TOOL));
+        std::iter::successors(Some(last), |last| follows(*last)).last().unwrap_or(owner)
     }
 
     pub(crate) fn set_activity(&mut self, event: &Event<'_>) {
@@ -258,32 +307,30 @@ impl MessageList {
         entry.has_closed_content = true;
         entry.content = event
             .get(Field::Content)
-            .map_or(MessageContent::None, |content| MessageContent::Value(JsonTree::new(content)));
+            .map_or(MessageContent::None, |content| MessageContent::Value(PatchedJson::new(content)));
         entry.rest = pick_members(event, &[Field::ActivityType, Field::SubagentRunId]);
-        match self.find_entry(&entry.id) {
-            None => {
-                entry.metadata = metadata;
-                self.push(entry);
-            }
-            // "a snapshot replaces content, not the metadata built up so far"
-            Some(own) if own.role == ACTIVITY => {
-                let before = own.metadata.take();
-                if replaces {
-                    *own = entry;
-                }
-                own.metadata = merge_metadata(before, metadata);
-            }
-            Some(own) if replaces => {
-                entry.metadata = metadata;
-                *own = entry;
-            }
-            Some(_) => {}
+        let Some(number) = self.places.find_first(&entry.id) else {
+            entry.metadata = metadata;
+            self.push(entry);
+            return;
+        };
+        let Some(own) = self.messages.get_mut(number) else { return };
+        // "a snapshot replaces content, not the metadata built up so far"
+        let is_activity = own.role == ACTIVITY;
+        let before = if is_activity { own.metadata.take() } else { None };
+        let metadata = if is_activity { merge_metadata(before, metadata) } else { metadata };
+        if replaces {
+            entry.metadata = metadata;
+            self.replace_message(number, entry);
+        } else if is_activity {
+            own.metadata = metadata;
         }
     }
 
     pub(crate) fn patch_activity(&mut self, event: &Event<'_>, frame: RecapFrame, side: PeerDialect) {
         let id = message_id(&event.members);
-        let Some(entry) = self.find_entry(&id).filter(|entry| entry.role == ACTIVITY) else { return };
+        let Some(number) = self.places.find_first(&id).filter(|found| self.has_role(*found, ACTIVITY)) else { return };
+        let Some(entry) = self.messages.get_mut(number) else { return };
         let tree = match &mut entry.content {
             MessageContent::Value(tree) if entry.changes.is_empty() => Some(tree),
             _ => None,
@@ -293,16 +340,17 @@ impl MessageList {
             Some(()) => {
                 let metadata = message_metadata(event.get(Field::Metadata).cloned(), side);
                 entry.metadata = merge_metadata(entry.metadata.take(), metadata);
-                for (key, value) in pick_members(event, &[Field::ActivityType]) {
-                    set(&mut entry.rest, key, value);
-                }
+                let class = pick_members(event, &[Field::ActivityType]);
+                self.classes.class_of(entry).remove(&number);
+                class.into_iter().for_each(|(key, value)| set(&mut entry.rest, key, value));
+                self.classes.class_of(entry).insert(number);
             }
             None => entry.changes.push(frame),
         }
     }
 
     pub(crate) fn activity_changes(&self) -> impl Iterator<Item = &RecapFrame> {
-        self.entries.values().flat_map(|entry| &entry.changes)
+        self.messages.iter().flat_map(|entry| &entry.changes)
     }
 
     pub(crate) fn set_encrypted(&mut self, event: &Event<'_>) {
@@ -321,52 +369,45 @@ impl MessageList {
     /// except local `activity` (unless the snapshot carries any activity) and `reasoning` (unless it carries any
     /// reasoning)."
     ///
-    /// Returns the ids of the messages that stay unchanged.
-    pub(crate) fn replace(&mut self, event: &Event<'_>, side: PeerDialect) -> Vec<Json<'static>> {
-        let Some(list) = event.get(Field::Messages) else { return Vec::new() };
+    /// Takes the time of what the snapshot contains or removes, however many messages stay.
+    pub(crate) fn replace(&mut self, event: &Event<'_>, side: PeerDialect) -> SnapshotChanges {
+        let mut changes = SnapshotChanges::default();
+        let Some(list) = event.get(Field::Messages) else { return changes };
         let new: Vec<_> =
             parse_messages(list).into_iter().map(|message| RecapMessage::from_members(message, side)).collect();
-        let has = |role: &str| new.iter().any(|entry| entry.role == role);
-        let has_activity = has(ACTIVITY);
-        let has_reasoning = has(REASONING);
-        let owned = owned_activities(event);
-        let is_kept = |entry: &RecapMessage| match &*entry.role {
-            ACTIVITY => match &owned {
-                ActivityOwnership::Unspecified => !has_activity,
-                ActivityOwnership::All => false,
-                ActivityOwnership::Types(types) => {
-                    let own = get(&entry.rest, Field::ActivityType);
-                    !own.is_some_and(|own| types.contains(own))
-                }
-            },
-            REASONING => !has_reasoning,
-            _ => false,
-        };
+        new.iter().for_each(|entry| changes.add(entry));
+        let dropped = self.classes.dropped_by(&new, event);
         let last_of: IdMap<usize> = new.iter().enumerate().map(|(at, entry)| (entry.id.clone(), at)).collect();
+        let named =
+            new.iter().filter_map(|entry| self.places.find_first(&entry.id)).filter(|place| !dropped.contains(place));
+        let affected: Vec<_> = named.chain(dropped.iter().copied()).collect();
         let mut new: Vec<_> = new.into_iter().map(Some).collect();
-        let mut list = MessageList { is_replaced: true, ..MessageList::default() };
-        let mut unchanged = Vec::new();
-        for entry in std::mem::take(&mut self.entries).into_values() {
-            match last_of.get(&entry.id).and_then(|at| new[*at].take()) {
-                Some(replacement) => _ = list.push(replacement),
-                None if is_kept(&entry) => {
-                    unchanged.push(entry.id.clone());
-                    list.push(entry);
+        for number in affected {
+            let Some(own) = self.messages.get(number) else { continue };
+            let replacement = last_of.get(&own.id).and_then(|at| new[*at].take());
+            if replacement.is_none() && !dropped.contains(&number) {
+                continue;
+            }
+            changes.add(own);
+            match replacement {
+                Some(replacement) => self.replace_message(number, replacement),
+                None => {
+                    self.unregister(number);
+                    self.messages.remove(number);
                 }
-                None => {}
             }
         }
         for entry in new.into_iter().flatten() {
-            list.push(entry);
+            self.push(entry);
         }
-        *self = list;
-        unchanged
+        self.is_replaced = true;
+        changes
     }
 
     /// Builds the list without open items. A message with only open items is left out, unless a closed message follows:
     /// the client recreates it from the start events.
     pub(crate) fn snapshot(&self, side: PeerDialect, in_chunks: impl Fn(&RecapMessage) -> bool) -> ListSnapshot {
-        let entries: Vec<_> = self.entries.values().collect();
+        let entries: Vec<_> = self.messages.iter().collect();
         let settled = entries.iter().rposition(|entry| entry.has_closed_content).map_or(0, |last| last + 1);
         // Chunk openers come after all start events: a message created by chunks keeps its position before those.
         let rest = &entries[settled..];
@@ -379,36 +420,11 @@ impl MessageList {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.messages.is_empty()
     }
 
     pub(crate) fn byte_size(&self) -> usize {
-        self.entries.values().map(RecapMessage::byte_size).sum()
-    }
-}
-
-/// Determines which activities a snapshot deletes by omitting them.
-enum ActivityOwnership {
-    Unspecified,
-    All,
-    Types(IdMap<()>),
-}
-
-fn owned_activities(event: &Event<'_>) -> ActivityOwnership {
-    let [outer, inner] = HISTORY_KEYS;
-    let Some(history) = event.get(Field::Metadata).and_then(|metadata| json::parse_member(metadata, outer)) else {
-        return ActivityOwnership::Unspecified;
-    };
-    if history.json_type() != JsonType::Object {
-        return ActivityOwnership::Types(IdMap::default());
-    }
-    match json::parse_member(&history, inner) {
-        None => ActivityOwnership::Unspecified,
-        Some(types) if types.is_null() => ActivityOwnership::All,
-        Some(types) => {
-            let types = json::parse_elements(&types).unwrap_or_default();
-            ActivityOwnership::Types(types.into_iter().map(|one| (one.into_owned(), ())).collect())
-        }
+        self.messages.iter().map(RecapMessage::byte_size).sum()
     }
 }
 

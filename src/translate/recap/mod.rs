@@ -22,11 +22,12 @@
 //! A dialect with whole messages (`OwnShape::is_whole_message`) receives all of them again, because a message list
 //! cannot express everything in them.
 
-mod patched_json;
 mod recap_frame;
 mod recap_message;
 mod recap_state;
 mod recap_item;
+mod linked_messages;
+mod message_classes;
 mod message_list;
 mod open_items;
 
@@ -37,7 +38,7 @@ use crate::codec::sse::{self, SseDecoder, SseLimits, SseStep};
 use crate::dialect::{EventRow, MemberCase, PeerDialect, PeerVersion};
 use crate::event::lane::{ChunkLanes, ChunkStream, ChunkStreamKind};
 use crate::event::{Event, EventType, Field, Json, MemberKey, Members, PROTOCOL_VERSION};
-use message_list::MessageList;
+use message_list::{ListSnapshot, MessageList};
 use open_items::RecapItems;
 use recap_frame::{RecapFrame, push_merged};
 use recap_item::{RecapItem, item_of};
@@ -141,10 +142,15 @@ impl Recap {
         if let Some(start) = self.start.as_ref().or(supplied.as_ref()) {
             writer.write(start);
             let (open, lost): (Vec<&RecapItem>, Vec<&RecapItem>) =
-                self.open_items.in_order().into_iter().partition(|open| self.messages.contains(open));
-            // An agent snapshot removed these while they were open: open them, and let the snapshot remove them again.
+                self.open_items.in_order().into_iter().partition(|open| !open.is_lost && self.messages.contains(open));
+            // An agent snapshot removed these while they were open: open them, and remove them again. An empty snapshot
+            // does, so that a message that has one of their ids now does not get their place.
             lost.iter().for_each(|open| writer.write(&open.opener));
-            self.write_snapshot(now, &mut writer);
+            if !lost.is_empty() {
+                self.write_snapshot(now, &ListSnapshot::empty(), &mut writer);
+            }
+            let snapshot = self.messages.snapshot(self.client, |entry| self.open_items.has_chunks_of(entry));
+            self.write_snapshot(now, &snapshot, &mut writer);
             self.state.frames(self.client, &self.run_stamps).for_each(|kept| writer.write(&kept));
             self.messages.activity_changes().chain(&self.verbatim).for_each(|kept| writer.write(kept));
             // Chunks come last, because any other event in their lane closes them.
@@ -181,13 +187,12 @@ impl Recap {
         Some(RecapFrame::verbatim(row.wire, data.as_str()))
     }
 
-    fn write_snapshot(&self, now: i64, writer: &mut RecapWriter<'_>) {
+    fn write_snapshot(&self, now: i64, snapshot: &ListSnapshot, writer: &mut RecapWriter<'_>) {
         let Some((_, row)) = self.client.dialect.row_for_kind(EventType::MessagesSnapshot, self.client.peer_version)
         else {
             return;
         };
         let snake = self.client.member_case == MemberCase::Snake;
-        let snapshot = self.messages.snapshot(self.client, |entry| self.open_items.has_chunks_of(entry));
         let data = json::build_object(|object| {
             object.string_member(json::TYPE, row.wire);
             self.run_stamps.iter().for_each(|(field, value)| object.member(field.wire_name(snake), value.as_str()));
@@ -228,8 +233,8 @@ impl Recap {
                 push_merged(&mut self.verbatim, RecapFrame::from_event(row, &event, data, self.client));
             }
             EventType::MessagesSnapshot => {
-                let unchanged = self.messages.replace(&event, self.client);
-                self.open_items.drop_content(&self.messages, &unchanged);
+                let changes = self.messages.replace(&event, self.client);
+                self.open_items.drop_content(&self.messages, &changes);
             }
             _ => self.fold_message(row, &event, data),
         }
@@ -274,7 +279,7 @@ impl Recap {
                 opens.open_item(what, event, kept(), list, *side);
             }
             EventType::TextMessageContent | EventType::ReasoningMessageContent | EventType::ToolCallArgs => {
-                opens.add_content(event, kept());
+                opens.add_content(event, kept(), list, *side);
             }
             EventType::TextMessageEnd
             | EventType::ReasoningMessageEnd

@@ -1,6 +1,6 @@
 //! The open items, and the frames that make them up.
 
-use super::message_list::MessageList;
+use super::message_list::{MessageList, SnapshotChanges};
 use super::recap_frame::{RecapFrame, push_merged};
 use super::recap_item::{ItemStage, RecapItem, item_id, item_of};
 use super::recap_message::RecapMessage;
@@ -64,15 +64,32 @@ impl RecapItems {
     fn push(&mut self, what: RunItem, id: Json<'static>, opener: RecapFrame, stage: ItemStage) {
         self.opened_count += 1;
         let number = self.opened_count;
-        let open =
-            RecapItem { kind: what, id: id.clone(), number, opener, content: Vec::new(), encrypted: Vec::new(), stage };
+        let open = RecapItem {
+            kind: what,
+            id: id.clone(),
+            number,
+            opener,
+            content: Vec::new(),
+            encrypted: Vec::new(),
+            stage,
+            is_lost: false,
+        };
         self.items.entry(what).or_default().insert(id, open);
     }
 
-    pub(crate) fn add_content(&mut self, event: &Event<'_>, piece: RecapFrame) {
+    pub(crate) fn add_content(
+        &mut self,
+        event: &Event<'_>,
+        piece: RecapFrame,
+        list: &mut MessageList,
+        side: PeerDialect,
+    ) {
         let open = item_of(event.kind).and_then(|what| self.find_mut(what, &item_id(what, event)));
-        if let Some(open) = open {
-            push_merged(&mut open.content, piece);
+        match open {
+            // It belongs to the message that has the id now, which the start event must not create.
+            Some(open) if open.is_lost => list.add_text(open.kind, &open.id, std::iter::once(&piece), side),
+            Some(open) => push_merged(&mut open.content, piece),
+            None => {}
         }
     }
 
@@ -179,14 +196,21 @@ impl RecapItems {
     }
 
     /// Drops content that an agent snapshot replaced.
-    pub(crate) fn drop_content(&mut self, list: &MessageList, unchanged: &[Json<'_>]) {
-        let unchanged: IdMap<()> = unchanged.iter().map(|id| (id.clone().into_owned(), ())).collect();
-        for (what, items) in &mut self.items {
-            items.retain(|_, open| !matches!(open.stage, ItemStage::Ended(_)) || list.contains(open));
-            let stays = |id: &Json<'_>| *what == RunItem::ReasoningMessage && unchanged.contains(id);
-            for (_, open) in items.iter_mut().filter(|(id, _)| !stays(id)) {
+    pub(crate) fn drop_content(&mut self, list: &MessageList, changes: &SnapshotChanges) {
+        for (what, ids) in [
+            (RunItem::Text, &changes.messages),
+            (RunItem::ReasoningMessage, &changes.messages),
+            (RunItem::ToolCall, &changes.calls),
+        ] {
+            let Some(items) = self.items.get_mut(&what) else { continue };
+            for id in ids {
+                let Some(open) = items.get_mut(id) else { continue };
                 open.content.clear();
                 open.encrypted.clear();
+                open.is_lost = !list.contains(open);
+                if open.is_lost && matches!(open.stage, ItemStage::Ended(_)) {
+                    items.remove(id);
+                }
             }
         }
     }
@@ -196,7 +220,7 @@ impl RecapItems {
         if let ItemStage::Ended(end) = std::mem::replace(&mut open.stage, ItemStage::Open { answered: true }) {
             open.content.push(end);
         }
-        list.close_item(&open, side);
+        list.add_text(what, &open.id, open.text_frames(), side);
     }
 
     pub(crate) fn byte_size(&self) -> usize {

@@ -24,6 +24,8 @@ pub(super) struct RecapItem {
     /// encrypted values, which belong to the message but not to its text
     pub(super) encrypted: Vec<RecapFrame>,
     pub(super) stage: ItemStage,
+    /// whether a snapshot of the agent has removed its message; one with the same id may have been created since
+    pub(super) is_lost: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -59,6 +61,6 @@ impl RecapItem {
     }
 
     pub(crate) fn text_frames(&self) -> impl Iterator<Item = &RecapFrame> {
-        std::iter::once(&self.opener).chain(&self.content)
+        Some(&self.opener).filter(|_| !self.is_lost).into_iter().chain(&self.content)
     }
 }

@@ -1,8 +1,8 @@
 //! A message in the client, with its tool calls: from a snapshot, from the input, or created by events.
 
-use super::patched_json::JsonTree;
 use super::recap_frame::{ENTRY_OVERHEAD, RecapFrame, to_string_inner};
 use crate::codec::json;
+use crate::dialect::patched_json::PatchedJson;
 use crate::dialect::{CarryLocation, MemberCase, PeerDialect};
 use crate::event::{Field, Json, JsonType, MemberKey, Members, get_owned, into_owned_members, remove};
 use crate::translate::{aliases, carry, value_aliases};
@@ -27,7 +27,7 @@ pub(super) enum MessageContent {
     /// content of a JSON string
     Text(String),
     /// content parts, or an activity's content
-    Value(JsonTree),
+    Value(PatchedJson),
 }
 
 #[derive(Clone, Debug)]
@@ -65,7 +65,7 @@ impl MessageContent {
     pub(crate) fn from_value(value: &Json<'_>) -> Self {
         match value.json_type() {
             JsonType::String => MessageContent::Text(value.unquoted().to_owned()),
-            _ => MessageContent::Value(JsonTree::new(value)),
+            _ => MessageContent::Value(PatchedJson::new(value)),
         }
     }
 }

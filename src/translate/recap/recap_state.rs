@@ -3,9 +3,9 @@
 //! Changes are applied to it. Those that cannot be applied (`patched_json`), or for which neither is known, are repeated
 //! after it, with all later ones.
 
-use super::patched_json::JsonTree;
 use super::recap_frame::{ENTRY_OVERHEAD, RecapFrame};
 use crate::codec::json;
+use crate::dialect::patched_json::PatchedJson;
 use crate::dialect::{EventRow, MemberCase, PeerDialect};
 use crate::event::{Event, EventType, Field, Json, Members, into_owned_members, remove};
 use crate::translate::aliases::RunStamps;
@@ -21,7 +21,7 @@ pub(super) struct RecapState {
 struct LastSnapshot {
     row: &'static EventRow,
     rest: Members<'static>,
-    document: JsonTree,
+    document: PatchedJson,
     /// whether it is the request's state, so that no event has the run's ids
     is_input: bool,
 }
@@ -32,7 +32,7 @@ impl RecapState {
         let snapshot = row.zip(state).map(|((_, row), state)| LastSnapshot {
             row,
             rest: Members::new(),
-            document: JsonTree::new(&Json::from_trusted(String::from(state))),
+            document: PatchedJson::new(&Json::from_trusted(String::from(state))),
             is_input: true,
         });
         RecapState { snapshot, changes: Vec::new() }
@@ -48,7 +48,7 @@ impl RecapState {
         remove(&mut rest, Field::RawEvent);
         let document = remove(&mut rest, Field::Snapshot);
         self.snapshot = document.map(|document| {
-            let document = JsonTree::new(&document);
+            let document = PatchedJson::new(&document);
             LastSnapshot { row, rest, document, is_input: false }
         });
         self.changes.clear();

@@ -6,7 +6,7 @@ use super::rule::{Rule, RuleSeverity};
 use super::value::{self, VerifyProblem};
 use super::{chunks, order, producer_checks};
 use crate::codec::json;
-use crate::dialect::{Dialect, PeerDialect};
+use crate::dialect::{Dialect, PeerDialect, find_retired_row};
 use crate::event::run::ItemAction;
 use crate::event::{Event, EventRepair, EventType, Field, Json, MemberKey, input, retired};
 use crate::translate::EventSink;
@@ -63,7 +63,7 @@ impl EventChecks {
         let labels = vec![0; dialect.other_label_index() + 1].into_boxed_slice();
         EventChecks {
             dialect,
-            reader: (!dialect.is_canonical()).then(|| EventReader::new(side)),
+            reader: (!dialect.is_canonical()).then(|| EventReader::new(side, None)),
             reader_output: ReaderOutput {
                 events: Vec::new(),
                 report: TranslationReport { events_read: labels, ..TranslationReport::default() },
@@ -136,12 +136,11 @@ impl EventChecks {
         self.report_problems(&location, problems, out);
     }
 
-    /// Counts an event that only another dialect has. Clients still convert the retired events of AG-UI.
+    /// Counts an event that only another dialect has. The retired events of AG-UI are still read.
     fn count_foreign(&mut self, object: &json::JsonObject<'_>, data: &str) {
         let wire = object.kind.as_ref().and_then(Json::text).unwrap_or_default();
-        let foreign = detect::dialect_of_event(&wire, data).filter(|_| {
-            !self.dialect.has_event(&wire) && (self.reader.is_some() || retired::find_by_wire(&wire).is_none())
-        });
+        let is_known = self.dialect.has_event(&wire) || find_retired_row(self.dialect, &wire).is_some();
+        let foreign = detect::dialect_of_event(&wire, data).filter(|_| !is_known);
         if let Some(foreign) = foreign {
             self.summary.foreign_events += 1;
             self.summary.looks_like.get_or_insert(foreign.name);

@@ -12,12 +12,13 @@ use super::aliases::RunStamps;
 use super::budget::OutputBudget;
 use super::chunk::ChunkUnfolder;
 use super::chunk_names::ChunkNames;
+use super::not_shown;
 use super::report::TranslationReport;
 use super::stream_error::StreamError;
 use crate::codec::{Framing, sse};
 use crate::dialect::{DialectAdapter, EventRow, EventShape, PeerDialect, ReleasedEvent, TextFormat};
 use crate::event::lane::ChunkStreamKind;
-use crate::event::{Event, EventType, Field, Json, PROTOCOL_VERSION};
+use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json, PROTOCOL_VERSION};
 
 #[derive(Debug)]
 pub(super) struct EventWriter {
@@ -49,6 +50,16 @@ pub(super) struct OutputContext<'o> {
     pub(crate) now_ms: i64,
     /// whether the event is the gateway's final error, which the budget does not limit
     pub(crate) is_final_error: bool,
+}
+
+const fn frames_thinking(kind: EventType) -> bool {
+    matches!(
+        kind,
+        EventType::ReasoningStart
+            | EventType::ReasoningMessageStart
+            | EventType::ReasoningMessageEnd
+            | EventType::ReasoningEnd
+    )
 }
 
 fn row_label(side: PeerDialect, kind: EventType) -> Option<u16> {
@@ -120,9 +131,22 @@ impl EventWriter {
         if event.kind == EventType::RunStarted && !self.peer.dialect.carries_protocol_version {
             event.remove(Field::ProtocolVersion);
         }
+        if event.kind == EventType::RunFinished && !self.peer.shows_interrupts() {
+            let interrupts = event.get(Field::Outcome).map_or(0, not_shown::count_interrupts);
+            to.report.count_loss_times(EventLoss::InterruptNotShown, interrupts);
+        }
         let Some(adapter) = &mut self.adapter else { return self.write_by_row(event, canonical_type, to) };
-        let released = adapter.buffer(event, canonical_type, to.now_ms);
-        released.into_iter().try_for_each(|released| self.write_released(released, to))
+        let own_type = canonical_type;
+        for released in adapter.buffer(event, canonical_type, to.now_ms) {
+            if let ReleasedEvent::ByRow { event, canonical_type: Some("") } = &released
+                && frames_thinking(event.kind)
+                && own_type != Some("")
+            {
+                to.report.count_allowed_repair(EventRepair::ThinkingFramed);
+            }
+            self.write_released(released, to)?;
+        }
+        Ok(())
     }
 
     fn write_released(&mut self, released: ReleasedEvent<'_>, to: &mut OutputContext<'_>) -> Result<(), StreamError> {
@@ -132,7 +156,20 @@ impl EventWriter {
                 self.write_outgoing(self.label_of(row.wire), row, outgoing, to)
             }
             ReleasedEvent::AsCustom(event) => self.write_as_custom(event, to),
+            ReleasedEvent::AsCustomNoOp(event) => self.wrap_in_custom(&event, to),
         }
+    }
+
+    /// Counts an event that the peer gets and does not show.
+    pub(super) fn count_not_shown(&self, event: &Event<'_>, report: &mut TranslationReport) {
+        let loss = match event.kind {
+            EventType::Custom => not_shown::is_wrapped_frame(event, report.agent).then_some(EventLoss::EventNotShown),
+            _ => {
+                let hidden = self.peer.dialect.hidden_content;
+                not_shown::loss_of_event(event).filter(|loss| hidden.contains(loss))
+            }
+        };
+        loss.into_iter().for_each(|loss| report.count_loss(loss));
     }
 
     /// Adds what the peer needs to find the stream of a chunk, if it has one lane. Returns `true` if anything was added.
@@ -154,7 +191,7 @@ impl EventWriter {
         match self.row_of(kind) {
             Some((_, row)) => row.shape == EventShape::ExpandedChunk,
             // If text is written as strings, a chunk has no thinking block to unfold to.
-            None => kind != EventType::ReasoningMessageChunk || self.peer.text_format == TextFormat::Blocks,
+            None => kind != EventType::ReasoningMessageChunk || self.peer.text_format != TextFormat::String,
         }
     }
 
@@ -164,6 +201,7 @@ impl EventWriter {
     }
 
     fn write_canonical(&mut self, mut event: Event<'_>, to: &mut OutputContext<'_>) -> Result<(), StreamError> {
+        self.count_not_shown(&event, to.report);
         let before = to.out.len();
         let label = self.peer.dialect.label_index(event.kind);
         // "a proxy that forwards a run untranslated declares what the original producer spoke, and one that translates

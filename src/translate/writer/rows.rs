@@ -3,14 +3,15 @@
 use super::{EventWriter, OutputContext};
 use crate::codec::json;
 use crate::dialect::{CarryLocation, EventRow, EventShape, MemberCase};
-use crate::event::{Event, EventType, Field, Json, Members};
+use crate::event::{Event, EventLoss, EventType, Field, Json, Members, get};
 use crate::translate::event_parts::OutgoingEvent;
 use crate::translate::event_shapes::{
     EMPTY_ID_NOTE, event_to_value, flatten_parts, remove_start_note, restore_empty_id, was_null, write_as_json,
     write_explicit_role,
 };
 use crate::translate::{
-    CANONICAL_PREFIX, StreamError, aliases, carry, message, object_arguments, reasoning_ids, run_error, value_aliases,
+    CANONICAL_PREFIX, StreamError, aliases, carry, message, not_shown, object_arguments, reasoning_ids, run_error,
+    value_aliases,
 };
 
 /// Carried notes to keep for the way back, although the peer cannot interpret them.
@@ -30,6 +31,7 @@ impl EventWriter {
     ) -> Result<(), StreamError> {
         match self.row_of(event.kind) {
             Some((label, row)) => {
+                self.count_not_shown(&event, to.report);
                 let outgoing = self.peer.dialect.split_members(row, event, canonical_type);
                 self.write_row(label, row, outgoing, to)
             }
@@ -93,12 +95,18 @@ impl EventWriter {
                     write_as_json(&mut outgoing, Field::Content);
                 }
             }
-            EventShape::MessageList => message::write_snapshot(&mut outgoing, self.peer),
+            EventShape::MessageList => message::write_snapshot(&mut outgoing, self.peer, to.report),
             _ => {
                 if let Some(adapter) = &mut self.adapter {
                     adapter.write_shared(row, &mut outgoing);
                 }
             }
+        }
+        if row.kind == EventType::ToolCallResult
+            && let Some(whole) = get(&outgoing.canonical, Field::Content)
+        {
+            let parts = not_shown::count_hidden_parts(whole, get(&outgoing.members, Field::Content));
+            to.report.count_loss_times(EventLoss::PartNotShown, parts);
         }
         self.write_outgoing(label, row, outgoing, to)
     }
@@ -159,10 +167,16 @@ impl EventWriter {
         }
     }
 
-    /// Wraps an event without a counterpart as CUSTOM `ag-ui.<TYPE>`.
+    /// Wraps an event without a counterpart, which the client does not show.
     pub(super) fn write_as_custom(&mut self, event: Event<'_>, to: &mut OutputContext<'_>) -> Result<(), StreamError> {
+        not_shown::loss_of_custom(&event).into_iter().for_each(|loss| to.report.count_loss(loss));
+        self.wrap_in_custom(&event, to)
+    }
+
+    /// Writes an event as CUSTOM `ag-ui.<TYPE>`.
+    pub(super) fn wrap_in_custom(&mut self, event: &Event<'_>, to: &mut OutputContext<'_>) -> Result<(), StreamError> {
         let name = format!("{CANONICAL_PREFIX}{}", event.kind.wire());
-        let value = event_to_value(&event);
+        let value = event_to_value(event);
         let label =
             self.row_of(EventType::Custom).map_or_else(|| self.peer.dialect.other_label_index(), |(label, _)| label);
         let before = to.out.len();

@@ -61,6 +61,48 @@ export const agentStreams = () => [...goldenInputs("stream", "input.sse"), ...co
 /** Every request that a client may send: `{name, from, input}`. */
 export const clientRequests = () => goldenInputs("request", "input.json");
 
+/** The requests that the golden cases expect an agent of dialect `to` to get: `{name, text}`; without refusals. */
+export const expectedRequests = (to) =>
+  goldenInputs("request", "expected.json")
+    .filter(({ name }) => name.split("/")[0].endsWith(`-to-${to}`))
+    .map(({ name, input }) => ({ name, text: input.toString() }))
+    .filter(({ text }) => !text.startsWith('"refused'));
+
+/** Values that stand in for the right one in `faultyRequests`. */
+const WRONG = [null, 7, true, "字", [], {}, { a: 1 }, ["x"], [null], [{ type: "text", text: "t" }], [{ type: "image" }], [{ type: "later" }]];
+
+/** Every path into a JSON value, as a list of keys. */
+function* pathsOf(value, path = []) {
+  for (const [key, inner] of Object.entries(value !== null && typeof value === "object" ? value : {})) {
+    yield [...path, key];
+    yield* pathsOf(inner, [...path, key]);
+  }
+}
+
+/** A copy of `request` without the member at `path`, or with another value there. */
+function withFault(request, path, ...wrong) {
+  const copy = structuredClone(request);
+  const owner = path.slice(0, -1).reduce((value, key) => value[key], copy);
+  if (wrong.length > 0) owner[path.at(-1)] = wrong[0];
+  else delete owner[path.at(-1)];
+  return copy;
+}
+
+/** Requests of the golden cases, each with one fault, a different one each time: `{name, from, input}`. */
+export const faultyRequests = (count) => {
+  const all = clientRequests().flatMap(({ name, from, input }) => {
+    const request = JSON.parse(input);
+    return [...pathsOf(request)].map((path) => ({ name: `${name} /${path.join("/")}`, from, request, path }));
+  });
+  const step = Math.max(1, Math.floor(all.length / count));
+  return all
+    .filter((_, at) => at % step === 0)
+    .map(({ name, from, request, path }, at) => {
+      const wrong = at % (WRONG.length + 1) === WRONG.length ? [] : [WRONG[at % (WRONG.length + 1)]];
+      return { name: `${name} = ${JSON.stringify(wrong[0])}`, from, input: JSON.stringify(withFault(request, path, ...wrong)) };
+    });
+};
+
 /**
  * Runs `diglot translate`. A stream that the agent cut short ends in RUN_ERROR and exit code 1, which is fine here; of a
  * request that the gateway refuses (exit code 1 and no output) nothing leaves, so the answer is undefined.

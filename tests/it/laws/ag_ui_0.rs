@@ -11,7 +11,7 @@ struct Script {
     count: usize,
 }
 
-/// Returns the stream of this seed from a peer of this version. Without a version, it has only what all accept, and
+/// Returns the stream of this seed from a peer of this version. Without a version, it has what seed 001 prints, and
 /// THINKING_*.
 pub fn stream(seed: u64, pin: PeerVersion) -> Vec<String> {
     let mut script = Script { dice: Dice::new(seed), events: Vec::new(), pin, count: 0 };
@@ -98,14 +98,14 @@ impl Script {
 
     fn text(&mut self, id: &str) {
         let role = match self.pin {
-            PeerVersion::Any | PeerVersion::V0_1 | PeerVersion::V0_0_35 => "assistant",
+            PeerVersion::V0_1 | PeerVersion::V0_0_35 => "assistant",
             _ => self.dice.pick(&["assistant", "user", "system", "developer"]),
         };
         self.push_event("TEXT_MESSAGE_START", &format!(r#""messageId":"{id}","role":"{role}""#));
         for _ in 0..self.dice.below(3) {
             let delta = self.delta();
-            if self.dice.one_in(4) && self.pin >= PeerVersion::V0_0_39 {
-                // Since 0.0.39, any interleaving is accepted.
+            if self.dice.one_in(4) && (self.pin == PeerVersion::Any || self.pin >= PeerVersion::V0_0_39) {
+                // Only 0.0.35 accepts no interleaving.
                 self.call(&format!("{id}-{}", self.events.len()));
             }
             self.push_event("TEXT_MESSAGE_CONTENT", &format!(r#""messageId":"{id}","delta":{delta}"#));
@@ -198,10 +198,12 @@ impl Script {
         format!(r#"{{"id":"{}-{at}",{rest}}}"#, self.count)
     }
 
-    /// 多模态输入内容; lists came into events with 0.0.42, and went over to other parts with 0.0.53.
+    /// 多模态输入内容; clients accept lists in events since 0.0.42, and have other parts since 0.0.53.
     fn parts(&mut self) -> String {
         let text = self.dice.string();
-        let listed = self.events.is_empty() || (PeerVersion::V0_0_42..PeerVersion::V0_0_53).contains(&self.pin);
+        let has_lists =
+            self.pin == PeerVersion::Any || (PeerVersion::V0_0_42..PeerVersion::V0_0_53).contains(&self.pin);
+        let listed = self.events.is_empty() || has_lists;
         if !listed {
             return text;
         }

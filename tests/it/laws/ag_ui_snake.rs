@@ -27,10 +27,11 @@ pub fn stream(seed: u64, unit: TimestampUnit) -> Vec<String> {
     script.events
 }
 
-/// The request of this seed. The document shows none, so it is AG-UI's with the dialect's words and ids.
+/// The request of this seed. The document shows none, so it is AG-UI's with the dialect's words and ids; an agent gets
+/// only the roles and the text that the document knows.
 pub fn request(seed: u64) -> String {
     let mut script = Script { dice: Dice::new(seed), events: Vec::new(), unit: TimestampUnit::Auto, count: 0 };
-    let messages: Vec<_> = (0..script.dice.below(6)).map(|at| script.message(at)).collect();
+    let messages: Vec<_> = (0..script.dice.below(6)).map(|at| script.request_message(at)).collect();
     let (state, props) = (script.dice.object(2), script.dice.object(2));
     format!(
         r#"{{"thread_id":"t","run_id":"r","state":{state},"messages":[{}],"tools":[],"context":[],"forwardedProps":{props}}}"#,
@@ -100,6 +101,24 @@ impl Script {
             0 => format!(r#"{{"id":"{at}","role":"工具","toolCallId":"c","content":{text},"future":1.0}}"#),
             1 => format!(r#"{{"id":"{at}","role":"用户","content":{}}}"#, self.dice.parts()),
             _ => format!(r#"{{"id":"{at}","role":"{role}","content":{text}}}"#),
+        }
+    }
+
+    fn request_message(&mut self, at: usize) -> String {
+        let (text, role) =
+            (self.dice.string(), self.dice.pick(&["助手", "assistant", "用户", "user", "系统", "system"]));
+        match self.dice.below(5) {
+            0 => format!(
+                r#"{{"id":"m{at}","role":"工具","toolCallId":"c","content":{},"future":1.0}}"#,
+                self.dice.non_null_value()
+            ),
+            1 => {
+                let arguments = if self.dice.one_in(2) { self.dice.object(2) } else { self.dice.string() };
+                let function = format!(r#"{{"name":"应用系统查询","arguments":{arguments}}}"#);
+                let calls = format!(r#"[{{"id":"c","type":"function","function":{function}}}]"#);
+                format!(r#"{{"id":"m{at}","role":"助手","content":{text},"toolCalls":{calls}}}"#)
+            }
+            _ => format!(r#"{{"id":"m{at}","role":"{role}","content":{text}}}"#),
         }
     }
 

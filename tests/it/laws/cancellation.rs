@@ -99,7 +99,7 @@ fn cancels_a_run_cleanly_after_any_event() {
         for seed in 0..STREAMS / 20 {
             let agent = side(name);
             let events =
-                hai::stream(seed, agent.text_format == TextFormat::Blocks, agent.member_case == MemberCase::Snake);
+                hai::stream(seed, agent.text_format != TextFormat::String, agent.member_case == MemberCase::Snake);
             let ends = [EventType::RunFinished, EventType::RunError].map(|kind| wire_type(agent, kind));
             let lasts = |event: &&String| !ends.iter().any(|end| event.contains(end));
             let events: Vec<String> = events.iter().take_while(lasts).cloned().collect();

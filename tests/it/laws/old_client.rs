@@ -27,12 +27,15 @@ const BASE: [&str; 9] = [
     "RAW",
 ];
 
-/// Why a client of this version rejects the stream, and at which event; without a version: why any of them does.
+/// Why a client of this version rejects the stream, and at which event; without a version: why any since 0.0.42 does, or
+/// one that has only the seed's events.
 pub fn rejection_reason(pin: PeerVersion, stream: &[String]) -> Option<String> {
     let mut open = OpenItems::default();
+    let measured = if pin == PeerVersion::Any { PeerVersion::V0_0_42 } else { pin };
     stream.iter().enumerate().find_map(|(at, event)| {
         let event = members(event);
-        let verdict = event_error(pin, &event).or_else(|| open.check_next(pin, &event));
+        let later = type_error(pin, &event).or_else(|| event_error(measured, &event));
+        let verdict = later.or_else(|| open.check_next(measured, &event));
         verdict.map(|why| format!("event {at}: {why}: {event:?}"))
     })
 }
@@ -41,8 +44,8 @@ fn string_member<'e>(event: &'e Event, name: &str) -> Option<&'e str> {
     event.get(name).map(|value| value.trim_matches('"'))
 }
 
-/// Returns the fault of an event by itself.
-fn event_error(pin: PeerVersion, event: &Event) -> Option<&'static str> {
+/// Returns the fault of an event's type.
+fn type_error(pin: PeerVersion, event: &Event) -> Option<&'static str> {
     let kind = string_member(event, "type")?;
     let newer = SINCE.iter().find(|(name, _)| kind.starts_with(name));
     if newer.is_some_and(|(_, since)| pin < *since) {
@@ -51,6 +54,12 @@ fn event_error(pin: PeerVersion, event: &Event) -> Option<&'static str> {
     if newer.is_none() && kind != "CUSTOM" && !BASE.iter().any(|name| kind.starts_with(name)) {
         return Some("the type is unknown");
     }
+    None
+}
+
+/// Returns the fault of an event's members.
+fn event_error(pin: PeerVersion, event: &Event) -> Option<&'static str> {
+    let kind = string_member(event, "type")?;
     if event.iter().any(|(name, value)| {
         value == "null" && !["rawEvent", "value", "event", "snapshot", "future"].contains(&name.as_str())
     }) {

@@ -3,6 +3,7 @@
 
 use super::super::exact_json::canonical;
 use super::super::golden::{client_streams, side};
+use super::dice::Dice;
 use super::reducer::ReducerClient;
 use super::{HAI, STREAMS, ag_ui, all_sides, hai, old_client};
 use diglot::codec::sse::SseLimits;
@@ -204,6 +205,71 @@ fn late_clients_catch_up_over_generated_streams() {
     assert_no_failures(names.map(|name| (name.to_string(), failing_seeds(side(name), of))).collect());
 }
 
+/// A run with messages and calls of few ids, and snapshots with some of them while others are open.
+fn stream_with_snapshots(seed: u64) -> Vec<String> {
+    let mut dice = Dice::new(seed);
+    let start = r#"{"type":"RUN_STARTED","threadId":"t1","runId":"r1"}"#.to_owned();
+    let mut events = vec![start, r#"{"type":"MESSAGES_SNAPSHOT","messages":[]}"#.to_owned()];
+    let (mut texts, mut calls) = (Vec::new(), Vec::new());
+    let end = |kind: &str, id: &str| match kind {
+        "text" => format!(r#"{{"type":"TEXT_MESSAGE_END","messageId":"{id}"}}"#),
+        _ => format!(r#"{{"type":"TOOL_CALL_END","toolCallId":"{id}"}}"#),
+    };
+    for _ in 0..dice.below(12) {
+        let (message, call) = (dice.pick(&["m1", "m2", "m3"]), dice.pick(&["c1", "c2"]));
+        let text = dice.below(texts.len().max(1));
+        let open_call = dice.below(calls.len().max(1));
+        events.push(match dice.below(9) {
+            0 if !texts.contains(&message) => {
+                texts.push(message);
+                format!(r#"{{"type":"TEXT_MESSAGE_START","messageId":"{message}","role":"assistant"}}"#)
+            }
+            1 if text < texts.len() => {
+                format!(r#"{{"type":"TEXT_MESSAGE_CONTENT","messageId":"{}","delta":"x"}}"#, texts[text])
+            }
+            2 if text < texts.len() => end("text", texts.remove(text)),
+            3 if !calls.contains(&call) => {
+                calls.push(call);
+                let parent = dice.pick(&["", r#","parentMessageId":"m1""#, r#","parentMessageId":"m2""#]);
+                format!(r#"{{"type":"TOOL_CALL_START","toolCallId":"{call}","toolCallName":"f"{parent}}}"#)
+            }
+            4 if open_call < calls.len() => {
+                format!(r#"{{"type":"TOOL_CALL_ARGS","toolCallId":"{}","delta":"1"}}"#, calls[open_call])
+            }
+            5 if open_call < calls.len() => end("call", calls.remove(open_call)),
+            6 => format!(
+                r#"{{"type":"TOOL_CALL_RESULT","messageId":"r{}","toolCallId":"{call}","content":"1"}}"#,
+                events.len()
+            ),
+            7 | 8 => {
+                let all = [
+                    r#"{"id":"u9","role":"user","content":"hi"}"#,
+                    r#"{"id":"m1","role":"assistant","content":"y"}"#,
+                    r#"{"id":"m2","role":"assistant","toolCalls":[{"id":"c2","type":"function","function":{"name":"f","arguments":"2"}}]}"#,
+                    r#"{"id":"c1","role":"assistant","toolCalls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"2"}}]}"#,
+                    r#"{"id":"r-c1","role":"tool","toolCallId":"c1","content":"2"}"#,
+                ];
+                let listed: Vec<_> = all.into_iter().filter(|_| dice.one_in(2)).collect();
+                format!(r#"{{"type":"MESSAGES_SNAPSHOT","messages":[{}]}}"#, listed.join(","))
+            }
+            _ => continue,
+        });
+    }
+    events.extend(texts.into_iter().map(|id| end("text", id)).chain(calls.into_iter().map(|id| end("call", id))));
+    events.push(r#"{"type":"RUN_FINISHED","threadId":"t1","runId":"r1"}"#.to_owned());
+    events
+}
+
+#[test]
+fn late_clients_catch_up_after_snapshots_of_the_agent() {
+    let of = |seed, client| translate_frames(&stream_with_snapshots(seed), side("ag-ui"), client);
+    let client = side("ag-ui");
+    let all = (0..STREAMS).map(|seed| (seed, of(seed, client)));
+    let failures =
+        all.filter_map(|(seed, stream)| first_failure(client, &stream).map(|why| format!("seed {seed}: {why}")));
+    assert_no_failures(vec![("ag-ui".to_owned(), failures.collect())]);
+}
+
 /// Every event of a dialect that only extends AG-UI has a plain row.
 #[test]
 fn late_clients_catch_up_over_a_dialect_that_extends_ag_ui() {
@@ -224,7 +290,7 @@ fn late_clients_catch_up_over_a_dialect_that_extends_ag_ui() {
 fn late_clients_catch_up_over_hai_streams() {
     let of = |seed, client: PeerDialect| {
         let stream =
-            hai::stream(seed, client.text_format == TextFormat::Blocks, client.member_case == MemberCase::Snake);
+            hai::stream(seed, client.text_format != TextFormat::String, client.member_case == MemberCase::Snake);
         translate_frames(&stream, client, client)
     };
     assert_no_failures(HAI.iter().map(|name| (name.to_string(), failing_seeds(side(name), of))).collect());

@@ -10,7 +10,8 @@ const HEAD: &str = r#"# Errors that clients see
 <!-- Made from the table in src/error.rs: UPDATE=1 cargo test --test it pages -->
 
 Before the stream has begun, the client gets a status and a problem document (RFC 9457). After that, the last event is a
-`RUN_ERROR` with the same `code`, and the body ends cleanly. A run that did not finish never looks finished.
+`RUN_ERROR` with the same `code`, and the body ends cleanly. Clients whose dialect has its own codes get those as `code`
+(`INVALID_REQUEST` for `cloudbase`); `type` keeps the code of this page. A run that did not finish never looks finished.
 
 An agent that cannot be reached, and one that is killed in mid-stream:
 

@@ -10,7 +10,8 @@ fn tests_named_in_the_threat_model_exist() {
     let mut count = 0;
     for span in page.split('`').skip(1).step_by(2).filter(|span| span.contains("::")) {
         let (module, name) = span.rsplit_once("::").expect("a module and a name");
-        let path = format!("tests/it/{}.rs", module.replace("::", "/"));
+        let folder = if module.starts_with("src/") { "" } else { "tests/it/" };
+        let path = format!("{folder}{}.rs", module.replace("::", "/"));
         let source = fs::read_to_string(root.join(&path)).unwrap_or_else(|error| panic!("{span}: {path}: {error}"));
         assert!(source.contains(&format!("fn {name}(")), "{span}: {path} has no test {name}");
         count += 1;

@@ -102,3 +102,23 @@ async fn sends_the_loss_of_a_run_to_a_client_that_is_ahead_of_the_copy() {
     let missed = send_request(other.data, get_request(&run_events_path("r1"), &last_event_id(second[0].id()))).await;
     assert_eq!(finished_frames(&missed), [end]);
 }
+
+/// The replica of the first run still has it when another one starts a run with the same id and another body.
+#[tokio::test]
+async fn serves_the_latest_run_with_an_id() {
+    let (agent, redis) = (start_paused_agent(), Redis::start().await);
+    let (one, other) = start_pair(&agent, &redis, "").await;
+    let (client, first) = start_run_until(one.data, "r1", END_OF_CONTENT).await;
+    agent.resume();
+    read_rest(client).await;
+    wait_for_field(&redis, "s", "ended").await;
+    let changed = input("r1").replace("hi", "something else");
+    let (client, second) = open_stream_until(other.data, post("/run", "", &changed), END_OF_CONTENT).await;
+    let joined = open_stream(one.data, get_request(&run_events_path("r1"), &last_event_id(second[0].id()))).await;
+    agent.resume();
+    assert_eq!(frame_kinds(&read_rest(joined).await).last(), Some(&"RUN_FINISHED"));
+    read_rest(client).await;
+    let old = read_run(one.data, "r1", &last_event_id(first[0].id())).await;
+    assert_refused(&old, 410, "cursor_gone");
+    assert_eq!(one.metric("diglot_replay_evictions_total{reason=\"replaced\"}").await, 1.0);
+}

@@ -89,7 +89,7 @@ const KILLED_RUNS: &[KilledRun] = &[
           r#""type":"TEXT_MESSAGE_CHUNK","delta":"y""#, r#""type":"TEXT_MESSAGE_CHUNK","delta":"z""#],
         received: &[r#""type":"TEXT_MESSAGE_CHUNK","messageId":"a","role":"assistant","delta":"x""#,
           r#""type":"CUSTOM","name":"ag-ui.ACTIVITY_SNAPSHOT","value":{"type":"ACTIVITY_SNAPSHOT","messageId":"s","activityType":"p","content":{}}"#,
-          r#""type":"TEXT_MESSAGE_CHUNK","delta":"y","messageId":"a","role":"assistant","metadata":{"diglot.ag-ui":{"type":"TEXT_MESSAGE_CHUNK","$absent":["messageId","role"]}}"#,
+          r#""type":"TEXT_MESSAGE_CHUNK","delta":"y","messageId":"a:2","role":"assistant","metadata":{"diglot.ag-ui":{"type":"TEXT_MESSAGE_CHUNK","$absent":["messageId","role"],"messageId":"a"}}"#,
           r#""type":"TEXT_MESSAGE_CHUNK","delta":"z""#],
     },
     KilledRun {
@@ -113,7 +113,7 @@ const KILLED_RUNS: &[KilledRun] = &[
           r#""type":"CUSTOM","name":"ag-ui.SUBAGENT_STARTED","value":{"type":"SUBAGENT_STARTED","subagentRunId":"s2","name":"n2"}"#,
           r#""type":"TEXT_MESSAGE_CHUNK","messageId":"a","delta":"x","subagentRunId":"s1""#,
           r#""type":"TEXT_MESSAGE_CHUNK","messageId":"b","delta":"y","subagentRunId":"s2""#,
-          r#""type":"TEXT_MESSAGE_CHUNK","delta":"z","subagentRunId":"s1","messageId":"a","metadata":{"diglot.ag-ui":{"type":"TEXT_MESSAGE_CHUNK","$absent":["messageId"]}}"#,
+          r#""type":"TEXT_MESSAGE_CHUNK","delta":"z","subagentRunId":"s1","messageId":"a:2","metadata":{"diglot.ag-ui":{"type":"TEXT_MESSAGE_CHUNK","$absent":["messageId"],"messageId":"a"}}"#,
           r#""type":"CUSTOM","name":"ag-ui.SUBAGENT_FINISHED","value":{"type":"SUBAGENT_FINISHED","subagentRunId":"s2"}"#,
           r#""type":"CUSTOM","name":"ag-ui.SUBAGENT_FINISHED","value":{"type":"SUBAGENT_FINISHED","subagentRunId":"s1"}"#],
     },

@@ -207,7 +207,12 @@ fn check_reason(plan: &RunPlan, situation: &Situation, start: Instant, code: &st
     let agent_down = ["upstream_truncated", "upstream_reset", "upstream_unreachable"].contains(&code);
     let agent_slow = ["upstream_idle", "upstream_timeout"].contains(&code);
     let redis_down = ["replay_unavailable", "run_lost"].contains(&code) && plan.kind == RouteKind::Kept;
+    let drained = code == "gateway_draining" && situation.upgrades.overlap(start);
+    // A client that is refused for so long has not read its run.
+    let abandoned = code == "run_abandoned" && plan.kind == RouteKind::Kept && situation.disturbs_redis(start);
     let known = by_plan.contains(&code)
+        || drained
+        || abandoned
         || agent_down && situation.agents.overlap(start)
         || agent_slow && situation.stalls.overlap(start)
         || redis_down && situation.disturbs_redis(start);

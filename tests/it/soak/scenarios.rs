@@ -238,7 +238,10 @@ impl LoadClient<'_> {
         match stopped.status {
             204 => Ok("stopped".to_owned()),
             503 | 404
-                if (other != to || self.start.elapsed() > REPLAY_AGE)
+                // Only the process that owns the run can stop it without Redis.
+                if (other != to
+                    || self.start.elapsed() > REPLAY_AGE
+                    || self.context.situation.upgrades.overlap(self.start))
                     && self.context.situation.disturbs_redis(self.start) =>
             {
                 Ok(format!("not stopped: {}", stopped.code()))
@@ -314,6 +317,7 @@ impl LoadClient<'_> {
         let situation = &self.context.situation;
         match code {
             "replay_unavailable" if situation.disturbs_redis(self.start) => Ok(true),
+            "gateway_draining" if situation.upgrades.overlap(self.start) => Ok(true),
             "run_not_found" | "cursor_gone" | "run_not_kept" | "run_lost" if situation.disturbs_redis(self.start) => {
                 Ok(false)
             }

@@ -70,7 +70,8 @@ enum AgentEvent {
 }
 
 struct Shared {
-    steps: Vec<Step>,
+    /// what the first connection, the second and so on play
+    scripts: Vec<Vec<Step>>,
     /// what the first GET, the second and so on play from their request on
     gets: Vec<Vec<Step>>,
     got: AtomicUsize,
@@ -95,6 +96,10 @@ impl Agent {
     /// An agent that answers a GET with a script of its own: the first with the first, the last with all that come later.
     /// Those begin behind the request.
     pub fn with_two_steps(steps: Vec<Step>, gets: Vec<Vec<Step>>) -> Agent {
+        Agent::start(vec![steps], gets)
+    }
+
+    fn start(scripts: Vec<Vec<Step>>, gets: Vec<Vec<Step>>) -> Agent {
         let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
         socket.set_nonblocking(true).expect("a socket");
         SockRef::from(&socket).set_send_buffer_size(SEND_BUFFER).expect("a socket");
@@ -102,7 +107,7 @@ impl Agent {
         let address = listener.local_addr().expect("bound");
         let (sender, events) = unbounded_channel();
         let shared = Arc::new(Shared {
-            steps,
+            scripts,
             gets,
             got: AtomicUsize::new(0),
             go: Semaphore::new(0),
@@ -114,10 +119,10 @@ impl Agent {
             let shared = Arc::clone(&shared);
             async move {
                 while let Ok((stream, _)) = listener.accept().await {
-                    shared.connections.fetch_add(1, Ordering::Relaxed);
+                    let number = shared.connections.fetch_add(1, Ordering::Relaxed);
                     let shared = Arc::clone(&shared);
                     // A connection that breaks ends its script; the test sees it at the other end.
-                    tokio::spawn(async move { shared.play(stream).await.ok() });
+                    tokio::spawn(async move { shared.play(stream, number).await.ok() });
                 }
             }
         });
@@ -127,6 +132,11 @@ impl Agent {
     /// Reads the request, writes `response` and closes.
     pub fn with_response(response: impl AsRef<[u8]>) -> Agent {
         Agent::with_script(vec![Step::Read, write(response)])
+    }
+
+    /// Writes the first response to the first connection, and so on; the last one to all that come later.
+    pub fn with_responses(responses: &[String]) -> Agent {
+        Agent::start(responses.iter().map(|response| vec![Step::Read, write(response)]).collect(), Vec::new())
     }
 
     pub fn url(&self) -> String {
@@ -170,9 +180,10 @@ impl Agent {
 }
 
 impl Shared {
-    async fn play(&self, mut stream: TcpStream) -> std::io::Result<()> {
+    async fn play(&self, mut stream: TcpStream, number: usize) -> std::io::Result<()> {
         stream.set_nodelay(true)?;
-        let (mut steps, mut at) = (&self.steps, 0);
+        let mut steps = &self.scripts[number.min(self.scripts.len() - 1)];
+        let mut at = 0;
         while let Some(step) = steps.get(at) {
             at += 1;
             match step {

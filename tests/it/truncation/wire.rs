@@ -37,7 +37,7 @@ struct Trial {
     kept: bool,
 }
 
-/// The name of a side's folder as `client` or `agent` of a route: `hai.blocks` is `{dialect: hai, content: blocks}`.
+/// The name of a side's folder as `client` or `agent` of a route: `hai.string` is `{dialect: hai, content: string}`.
 fn side_yaml(name: &str) -> String {
     let (dialect, words) = name.split_once('.').unwrap_or((name, ""));
     let option = |word: &str| match word.split_once('=') {

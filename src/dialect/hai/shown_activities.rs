@@ -1,0 +1,207 @@
+//! The activities that the client shows as blocks, with the content that patches are applied to.
+//!
+//! ```text
+//! ACTIVITY_SNAPSHOT of a new id   ──▶ a block, content kept
+//!   … of a shown id               ──▶ the block again; with `replace: false` nothing that is shown
+//! ACTIVITY_DELTA of a shown id    ──▶ the block with its new content; carried if the content is not kept
+//! MESSAGES_SNAPSHOT               ──▶ its activities, if it has any, and no others
+//! ```
+//! The dialect has no changes of blocks, so each change is a whole block with the same block id. Contents are kept within
+//! limits, so that the memory of a run and the work for an event are bounded.
+
+use super::members::block;
+use crate::codec::json;
+use crate::dialect::event_parts::OutgoingEvent;
+use crate::dialect::memory_limits;
+use crate::dialect::patched_json::PatchedJson;
+use crate::event::input::ACTIVITY;
+use crate::event::{Event, EventType, Field, IdMap, Json, find_member, get, message_id};
+
+/// Maximum bytes of one activity's content, which is sent again with each change.
+const CONTENT_LIMIT: usize = 128 << 10;
+
+/// Maximum bytes of a run's contents together.
+const CONTENTS_LIMIT: usize = memory_limits::MIN_BUFFER_LIMIT;
+
+#[derive(Debug, Default)]
+pub(super) struct ShownActivities {
+    activities: IdMap<ShownActivity>,
+    content_bytes: usize,
+}
+
+#[derive(Debug, Default)]
+struct ShownActivity {
+    /// `None` if it is over a limit, unknown after a patch that could not be applied, or not shown in a block
+    content: Option<PatchedJson>,
+    content_bytes: usize,
+    /// the id of the original block; otherwise the activity's id is used
+    block_id: Option<Json<'static>>,
+    /// number of messages opened for it alone
+    message_count: u32,
+}
+
+impl ShownActivities {
+    /// Returns true for a snapshot that must not overwrite what the client has.
+    pub(crate) fn is_kept(&self, event: &Event<'_>) -> bool {
+        event.kind == EventType::ActivitySnapshot
+            && event.get(Field::Replace).is_some_and(|replace| replace.as_str() == "false")
+            && event.get(Field::MessageId).is_some_and(|id| self.activities.contains(id))
+    }
+
+    /// Records an activity that is shown as its `original` block, or as a new one.
+    pub(crate) fn show_block(&mut self, event: &Event<'_>, original: Option<&OutgoingEvent<'_>>) {
+        let block_id = original.and_then(|outgoing| find_member(&outgoing.extensions, block::BLOCK_ID)).cloned();
+        let id = message_id(&event.members);
+        if let Some(shown) = self.activity(&id) {
+            shown.block_id = block_id.map(Json::into_owned);
+        }
+        self.keep_content(&id, event.get(Field::Content));
+    }
+
+    /// Records an activity that is shown in another form.
+    pub(crate) fn show_elsewhere(&mut self, id: Json<'static>) {
+        self.activity(&id);
+    }
+
+    /// Records the activities of a snapshot, each a message of its own.
+    pub(crate) fn replace(&mut self, snapshot: &Event<'_>) {
+        let list = snapshot.get(Field::Messages).and_then(json::parse_elements).unwrap_or_default();
+        let messages = list.iter().filter_map(json::parse_message);
+        let is_activity = |role: &Json<'_>| role.is_str(ACTIVITY);
+        let activities: Vec<_> = messages.filter(|one| get(one, Field::Role).is_some_and(is_activity)).collect();
+        // "local activity stays unless the snapshot carries any activity"
+        if activities.is_empty() {
+            return;
+        }
+        *self = ShownActivities::default();
+        for message in &activities {
+            let id = get(message, Field::Id).map_or(Json::EMPTY_STRING, |id| id.clone().into_owned());
+            if let Some(shown) = self.activity(&id) {
+                shown.message_count = 1;
+            }
+            self.keep_content(&id, get(message, Field::Content));
+        }
+    }
+
+    /// Applies a patch; returns the new content, or `None` if it is unknown.
+    pub(crate) fn apply(&mut self, change: &Event<'_>) -> Option<Json<'static>> {
+        let id = change.get(Field::MessageId)?;
+        let shown = self.activities.get_mut(id)?;
+        self.content_bytes -= std::mem::take(&mut shown.content_bytes);
+        let mut content = shown.content.take()?;
+        content.apply(change.get(Field::Patch)?).ok()?;
+        let json = content.to_json();
+        self.keep_tree(id, content).then_some(json)
+    }
+
+    pub(crate) fn block_id(&self, activity: &Json<'static>) -> Json<'static> {
+        let own = self.activities.get(activity).and_then(|shown| shown.block_id.clone());
+        own.unwrap_or_else(|| activity.clone())
+    }
+
+    /// Returns the id of a new message for an activity alone. Clients differ in what they do if an id is opened again.
+    pub(crate) fn open_message(&mut self, id: &Json<'static>) -> Json<'static> {
+        let count = self.activity(id).map_or(1, |shown| {
+            shown.message_count = shown.message_count.saturating_add(1);
+            shown.message_count
+        });
+        match count {
+            1 => id.clone(),
+            later => id.with_suffix(&format!(":{later}")),
+        }
+    }
+
+    pub(crate) fn content_bytes(&self) -> usize {
+        self.content_bytes
+    }
+
+    fn activity(&mut self, id: &Json<'static>) -> Option<&mut ShownActivity> {
+        if !self.activities.contains(id) {
+            self.activities.insert(id.clone(), ShownActivity::default());
+        }
+        self.activities.get_mut(id)
+    }
+
+    fn keep_content(&mut self, id: &Json<'_>, content: Option<&Json<'_>>) {
+        if let Some(shown) = self.activities.get_mut(id) {
+            shown.content = None;
+            self.content_bytes -= std::mem::take(&mut shown.content_bytes);
+        }
+        if let Some(content) = content.filter(|content| content.as_str().len() <= CONTENT_LIMIT) {
+            self.keep_tree(id, PatchedJson::new(content));
+        }
+    }
+
+    /// Returns false if the content is over a limit.
+    fn keep_tree(&mut self, id: &Json<'_>, content: PatchedJson) -> bool {
+        let bytes = content.byte_size();
+        let fits = bytes <= CONTENT_LIMIT && self.content_bytes + bytes <= CONTENTS_LIMIT;
+        if let Some(shown) = self.activities.get_mut(id).filter(|_| fits) {
+            shown.content = Some(content);
+            shown.content_bytes = bytes;
+            self.content_bytes += bytes;
+        }
+        fits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::MemberKey;
+
+    fn snapshot(id: &str, text_len: usize) -> Event<'static> {
+        let content = format!("{{\"n\":0,\"text\":\"{}\"}}", "x".repeat(text_len));
+        let event = Event::new(EventType::ActivitySnapshot).with(Field::MessageId, Json::string(id));
+        event.with(Field::Content, Json::from_trusted(content))
+    }
+
+    fn change(id: &str, patch: &'static str) -> Event<'static> {
+        let event = Event::new(EventType::ActivityDelta).with(Field::MessageId, Json::string(id));
+        event.with(Field::Patch, Json::from_trusted(patch))
+    }
+
+    const SET: &str = r#"[{"op":"replace","path":"/n","value":1}]"#;
+
+    #[test]
+    fn keeps_contents_within_the_limits() {
+        let mut shown = ShownActivities::default();
+        shown.show_block(&snapshot("large", CONTENT_LIMIT), None);
+        assert_eq!((shown.apply(&change("large", SET)), shown.content_bytes()), (None, 0));
+        // It grows over the limit, and is known again after the next snapshot.
+        shown.show_block(&snapshot("a", CONTENT_LIMIT / 2), None);
+        let double = r#"[{"op":"copy","from":"/text","path":"/more"}]"#;
+        assert_eq!((shown.apply(&change("a", double)), shown.content_bytes()), (None, 0));
+        shown.show_block(&snapshot("a", 1), None);
+        assert_eq!(shown.apply(&change("a", SET)).expect("known").as_str(), r#"{"n":1,"text":"x"}"#);
+        let ids: Vec<String> = (0..20).map(|at| at.to_string()).collect();
+        ids.iter().for_each(|id| shown.show_block(&snapshot(id, CONTENT_LIMIT / 2), None));
+        assert!(shown.content_bytes() <= CONTENTS_LIMIT);
+        let known = ids.iter().filter(|id| shown.apply(&change(id, SET)).is_some()).count();
+        assert!((10..20).contains(&known), "{known}");
+    }
+
+    #[test]
+    fn applies_nothing_after_a_patch_that_it_could_not_apply() {
+        let mut shown = ShownActivities::default();
+        shown.show_block(&snapshot("a", 1), None);
+        assert_eq!(shown.apply(&change("a", r#"[{"op":"remove","path":"/b"}]"#)), None);
+        assert_eq!(shown.apply(&change("a", SET)), None);
+    }
+
+    #[test]
+    fn a_list_of_messages_replaces_the_activities_only_if_it_has_any() {
+        let mut shown = ShownActivities::default();
+        shown.show_block(&snapshot("a", 1), None);
+        let list = |messages: &'static str| {
+            let mut event = Event::new(EventType::MessagesSnapshot);
+            event.members.push((MemberKey::Known(Field::Messages), Json::from_trusted(messages)));
+            event
+        };
+        shown.replace(&list(r#"[{"id":"u","role":"user","content":"x"}]"#));
+        assert!(shown.apply(&change("a", SET)).is_some());
+        shown.replace(&list(r#"[{"id":"b","role":"activity","activityType":"P","content":{"n":0}}]"#));
+        assert!(shown.apply(&change("a", SET)).is_none() && shown.apply(&change("b", SET)).is_some());
+        assert_eq!(shown.open_message(&Json::string("b")).as_str(), "\"b:2\"");
+    }
+}

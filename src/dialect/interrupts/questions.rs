@@ -1,0 +1,103 @@
+//! Interrupts at the end of an agent's run, as calls of the client's tools.
+
+use super::{ID, PREFIX};
+use crate::codec::json;
+use crate::dialect::interrupt_form::{InterruptForm, InterruptTools};
+use crate::dialect::table::PeerDialect;
+use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, find_member, into_owned_members};
+use std::borrow::Cow;
+
+const INTERRUPTS: &str = "interrupts";
+
+const REASON: &str = "reason";
+const MESSAGE: &str = "message";
+const RESPONSE_SCHEMA: &str = "responseSchema";
+const CALL_ARGUMENTS: [&str; 4] = [REASON, MESSAGE, RESPONSE_SCHEMA, "toolCallId"];
+
+/// The reason of an interrupt that asks for input (specs §1.2).
+const INPUT_REQUIRED: &str = "input_required";
+
+/// The `confirmAction` argument that describes the action (`seeds/001`, 示例：确认工具定义).
+const ACTION: &str = "action";
+/// The `request_input` argument with the question (`seeds/003`, 用户输入).
+const PROMPT: &str = "prompt";
+
+/// An interrupt that the client's user has to see.
+#[derive(Debug)]
+pub(crate) struct PendingInterrupt {
+    /// of the call or message that represents it
+    pub(crate) item_id: Json<'static>,
+    members: Members<'static>,
+}
+
+impl PendingInterrupt {
+    fn new(interrupt: &Json<'_>) -> Option<Self> {
+        let members = into_owned_members(json::parse_members(interrupt)?);
+        let id = find_member(&members, ID).filter(|id| id.json_type() == JsonType::String)?;
+        let item_id = Json::from_trusted(format!("\"{PREFIX}{}", &id.as_str()[1..]));
+        Some(PendingInterrupt { item_id, members })
+    }
+
+    /// Returns the text for the user: the message or, without one, the reason.
+    pub(crate) fn question(&self) -> Option<&Json<'static>> {
+        find_member(&self.members, MESSAGE).or_else(|| find_member(&self.members, REASON))
+    }
+
+    /// Returns true if the answer is more than a confirmation.
+    fn requires_input(&self) -> bool {
+        let schema_type =
+            find_member(&self.members, RESPONSE_SCHEMA).and_then(|schema| json::parse_member(schema, json::TYPE));
+        find_member(&self.members, REASON).is_some_and(|reason| reason.is_str(INPUT_REQUIRED))
+            || schema_type.is_some_and(|kind| ["string", "number", "integer"].iter().any(|own| kind.is_str(own)))
+    }
+
+    fn call_arguments(&self, text_argument: &str) -> Json<'static> {
+        json::build_object(|object| {
+            if let Some(question) = self.question() {
+                object.member(text_argument, question.as_str());
+            }
+            for name in CALL_ARGUMENTS {
+                find_member(&self.members, name).into_iter().for_each(|value| object.member(name, value.as_str()));
+            }
+        })
+    }
+}
+
+/// Returns the interrupts of a run, and carries its outcome on the event.
+pub(crate) fn take_interrupts(finish: &mut Event<'_>) -> Vec<PendingInterrupt> {
+    let list = finish.get(Field::Outcome).and_then(|outcome| json::parse_member(outcome, INTERRUPTS));
+    let elements = list.as_ref().and_then(json::parse_elements).unwrap_or_default();
+    let interrupts: Vec<_> = elements.iter().filter_map(PendingInterrupt::new).collect();
+    if !interrupts.is_empty()
+        && let Some(outcome) = finish.remove(Field::Outcome)
+    {
+        // Not a member of the event in any of these dialects.
+        finish.members.push((MemberKey::Other(Cow::Borrowed(Field::Outcome.camel())), outcome));
+    }
+    interrupts
+}
+
+/// Returns the start, arguments and end of a call for each interrupt, if the peer's user is asked by a tool.
+pub(crate) fn write_calls(finish: &mut Event<'_>, peer: &PeerDialect) -> Vec<Event<'static>> {
+    let Some(InterruptForm::ToolCall(tools)) = peer.interrupt_form() else { return Vec::new() };
+    if finish.kind != EventType::RunFinished {
+        return Vec::new();
+    }
+    take_interrupts(finish).iter().flat_map(|interrupt| call_of(interrupt, tools, peer)).collect()
+}
+
+fn call_of(interrupt: &PendingInterrupt, tools: InterruptTools, peer: &PeerDialect) -> [Event<'static>; 3] {
+    let input_tool = tools.input.filter(|_| interrupt.requires_input());
+    let text_argument = if input_tool.is_some() { PROMPT } else { ACTION };
+    let arguments = interrupt.call_arguments(text_argument);
+    let name = match input_tool.filter(|_| peer.has_default_tool(tools)) {
+        Some(input) => Json::string(input),
+        None => Json::string(peer.interrupt_tool.as_str()),
+    };
+    let event = |kind| Event::new(kind).with(Field::ToolCallId, interrupt.item_id.clone());
+    [
+        event(EventType::ToolCallStart).with(Field::ToolCallName, name),
+        event(EventType::ToolCallArgs).with(Field::Delta, Json::string(arguments.as_str())),
+        event(EventType::ToolCallEnd),
+    ]
+}

@@ -1,0 +1,77 @@
+//! The end of a run: the terminal event or a rejection, and the record.
+
+use super::super::closed_run::ClosedRun;
+use super::super::deadlines::now_millis;
+use super::super::run_context::RunContext;
+use super::super::run_end::RunEndReason;
+use super::{RunTask, StartSender};
+use crate::config::access::{OnExpiry, RouteErrorFormat};
+use crate::error::{Rejection, RejectionKind};
+use crate::telemetry::label::RunOutcome;
+
+impl RunTask {
+    pub(super) async fn close(mut self: Box<Self>, reason: RunEndReason, start_tx: Option<StartSender>) -> ClosedRun {
+        let reason = match reason {
+            RunEndReason::ClientGone if self.output.is_unread() => RunEndReason::Unread,
+            reason => reason,
+        };
+        let abort = matches!(reason, RunEndReason::Expired) && self.context.access.on_token_expiry == OnExpiry::Close;
+        let stopped = matches!(reason, RunEndReason::Stopped);
+        let (outcome, mut rejection) = reason.into_outcome();
+        let refused = start_tx.is_some_and(|start_tx| self.send_start(start_tx, rejection.as_ref()));
+        // Sends the reason to a client that returns to an abandoned run.
+        if outcome == RunOutcome::ClientGone && self.output.is_logged() {
+            rejection = Some(RejectionKind::RunAbandoned.into());
+        }
+        match &rejection {
+            // The only client already has its response.
+            Some(_) if refused && !self.output.is_logged() => {}
+            Some(_) if abort => self.output.abort(),
+            Some(rejection) => {
+                self.stream.fail(rejection.kind.code(), rejection.message(), now_millis(), &mut self.out);
+                self.flush_final().await;
+            }
+            None if stopped => {
+                self.stream.cancel(now_millis(), &mut self.out);
+                self.flush_final().await;
+            }
+            None => {}
+        }
+        if outcome == RunOutcome::AgentError {
+            self.context.record.summary.agent_error = self.stream.take_agent_error();
+        }
+        // Also counts what was read without producing an event for the client.
+        self.context.record_metrics(self.stream.report_mut());
+        self.context.record.summary.reader_count = self.output.reader_count();
+        self.context.record.close(outcome, rejection.as_ref());
+        let caller = self.context.caller_key();
+        let RunContext { lifecycle, slow_clients, .. } = self.context;
+        ClosedRun { output: self.output, lifecycle, slow_clients, caller }
+    }
+
+    fn send_start(&mut self, start_tx: StartSender, rejection: Option<&Rejection>) -> bool {
+        let Some(rejection) = rejection else {
+            // The client learns of the run's end from the stream.
+            let _ = start_tx.send(Ok(()));
+            return false;
+        };
+        if start_tx.is_closed() {
+            return false;
+        }
+        // Before responding to the client, because it may immediately repeat the request.
+        self.output.forget();
+        let refused = start_tx.send(Err(rejection.clone())).is_ok();
+        if refused && self.context.access.errors == RouteErrorFormat::Http {
+            self.context.record.summary.status = rejection.status();
+        }
+        refused
+    }
+
+    async fn flush_final(&mut self) {
+        if self.flush_output().await.is_err() {
+            // A client that has left misses nothing; one that returns reads it from the log.
+            self.context.record.count_written(self.out.len());
+            let _ = self.output.push(&mut self.out, self.stream.last_frame_number());
+        }
+    }
+}

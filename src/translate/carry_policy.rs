@@ -1,0 +1,51 @@
+//! Decides what is carried to a peer along with its messages.
+
+use crate::dialect::{PeerDialect, RunInputFormat};
+use crate::event::input::{ASSISTANT, SYSTEM, TOOL, USER};
+
+/// The roles that seed 003 prints; the other documents print some of them.
+pub(super) const PLAIN_ROLES: [&str; 4] = [USER, ASSISTANT, SYSTEM, TOOL];
+
+/// Determines whether members unknown to the dialect are carried.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum CarryPolicy {
+    /// in a snapshot
+    Always,
+    /// in a request, where the gateway's notes end
+    InRequest,
+    /// carries nothing and counts the lost members, because some peers would reject them
+    Never(std::cell::Cell<u64>),
+}
+
+impl CarryPolicy {
+    pub(crate) fn for_request(side: PeerDialect) -> Self {
+        match side.dialect.message.lenient_since {
+            Some(since) if side.peer_version < since => CarryPolicy::Never(std::cell::Cell::new(0)),
+            _ => CarryPolicy::InRequest,
+        }
+    }
+
+    pub(crate) fn lost_count(&self) -> u64 {
+        match self {
+            CarryPolicy::Always | CarryPolicy::InRequest => 0,
+            CarryPolicy::Never(count) => count.get(),
+        }
+    }
+
+    /// Returns true if unknown members can be carried; counts one as lost otherwise.
+    pub(crate) fn try_carry(&self) -> bool {
+        if let CarryPolicy::Never(count) = self {
+            count.set(count.get() + 1);
+        }
+        self.is_open()
+    }
+
+    pub(crate) const fn is_open(&self) -> bool {
+        !matches!(self, CarryPolicy::Never(_))
+    }
+
+    /// Returns true for an agent that gets no more than four roles and text.
+    pub(crate) fn is_plain(&self, side: PeerDialect) -> bool {
+        *self == CarryPolicy::InRequest && side.dialect.input == RunInputFormat::PlainMessages
+    }
+}

@@ -1,0 +1,104 @@
+//! Removes what the gateway noted for itself from the messages of a request.
+//!
+//! Clients send back the metadata of the stream with their next request. What the agent understands of it was restored by
+//! then; the rest means nothing to an agent.
+
+use super::carry::{self, CANONICAL_KEY, GATEWAY_KEY};
+use crate::codec::json;
+use crate::dialect::{ALL, PeerDialect};
+use crate::event::{Field, Json, MemberKey, Members, RunAgentInput, find_member, get, remove, set};
+
+/// Finds the metadata keys that hold notes of the gateway.
+struct NoteKeys {
+    client: PeerDialect,
+    agent: PeerDialect,
+    /// false where the writer of the agent's dialect still needs its own notes
+    includes_agent: bool,
+}
+
+/// Removes notes from messages, their calls and the answers to interrupts. A message's notes under the key of the agent's
+/// dialect stay, because writing restores from them.
+pub(super) fn remove_notes(input: &mut RunAgentInput<'_>, client: PeerDialect, agent: PeerDialect) {
+    let includes_agent = agent.dialect.is_canonical() || agent.dialect.is_versioned();
+    let keys = NoteKeys { client, agent, includes_agent };
+    let all_keys = NoteKeys { client, agent, includes_agent: true };
+    for message in &mut input.messages {
+        keys.clean_metadata(message);
+        all_keys.clean_list(message, Field::ToolCalls);
+    }
+    all_keys.clean_list(&mut input.members, Field::Resume);
+}
+
+fn may_have_notes(value: &Json<'_>) -> bool {
+    value.as_str().contains(GATEWAY_KEY) || value.as_str().contains('$')
+}
+
+impl NoteKeys {
+    /// Removes notes from the metadata of each element of a list.
+    fn clean_list(&self, owner: &mut Members<'_>, field: Field) {
+        let list = get(owner, field).filter(|list| may_have_notes(list));
+        if let Some(list) = list.and_then(|list| self.clean_elements(list)) {
+            set(owner, MemberKey::Known(field), list);
+        }
+    }
+
+    fn clean_elements(&self, list: &Json<'_>) -> Option<Json<'static>> {
+        let mut is_changed = false;
+        let mut cleaned = Vec::new();
+        for element in json::parse_elements(list)? {
+            let mut members = json::parse_members(&element).filter(|members| find_member(members, METADATA).is_some());
+            let changed = members.as_mut().is_some_and(|members| self.clean_metadata(members));
+            is_changed |= changed;
+            cleaned.push(match members.filter(|_| changed) {
+                Some(members) => json::to_object(&members),
+                None => element.clone().into_owned(),
+            });
+        }
+        is_changed.then(|| json::to_array(&cleaned))
+    }
+
+    /// Removes notes from the object's metadata; returns true if there were any.
+    fn clean_metadata(&self, owner: &mut Members<'_>) -> bool {
+        let Some(metadata) = get(owner, Field::Metadata).filter(|metadata| may_have_notes(metadata)).cloned() else {
+            return false;
+        };
+        let Some(before) = json::parse_members(&metadata) else { return false };
+        let count = before.len();
+        let mut is_changed = false;
+        let mut after = Members::with_capacity(count);
+        for (key, value) in before {
+            if [GATEWAY_KEY, CANONICAL_KEY].iter().any(|name| carry::is_named(&key, name)) {
+                is_changed = true;
+                continue;
+            }
+            let own = json::parse_members(&value).filter(|_| self.holds_notes(&key));
+            match own.filter(|own| own.iter().any(|(key, _)| carry::is_note(key))) {
+                None => after.push((key, value.clone())),
+                Some(mut own) => {
+                    is_changed = true;
+                    own.retain(|(key, _)| !carry::is_note(key));
+                    if !own.is_empty() {
+                        after.push((key, json::to_object(&own)));
+                    }
+                }
+            }
+        }
+        if is_changed && after.is_empty() {
+            remove(owner, Field::Metadata);
+        } else if is_changed {
+            set(owner, MemberKey::Known(Field::Metadata), json::to_object(&after));
+        }
+        is_changed
+    }
+
+    fn holds_notes(&self, key: &MemberKey<'_>) -> bool {
+        let name = key.name();
+        if name == self.agent.dialect.name {
+            return self.includes_agent && !self.agent.dialect.is_canonical();
+        }
+        name == self.client.dialect.name && !self.client.dialect.is_canonical()
+            || ALL.iter().any(|dialect| !dialect.is_canonical() && dialect.name == name)
+    }
+}
+
+const METADATA: &str = Field::Metadata.camel();
