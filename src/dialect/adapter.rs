@@ -29,8 +29,11 @@ pub(crate) trait DialectAdapter: std::fmt::Debug + Send + Sync {
         false
     }
 
-    /// Emits events that must precede an event that the engine reads itself.
-    fn read_other(&mut self, _sink: &mut dyn CanonicalSink) {}
+    /// Prepares an event that the engine reads itself: emits what must precede it, or adds what it must carry.
+    fn read_other(&mut self, _event: &mut Event<'_>, _sink: &mut dyn CanonicalSink) {}
+
+    /// Emits the starts that the writer of the next event had already sent.
+    fn read_sent_starts(&mut self, _sink: &mut dyn CanonicalSink) {}
 
     /// Emits pending events before the run ends.
     fn finish(&mut self, _sink: &mut dyn CanonicalSink) {}
@@ -53,6 +56,11 @@ pub(crate) trait DialectAdapter: std::fmt::Debug + Send + Sync {
 
     fn observe(&mut self, _event: &Event<'_>) {}
 
+    /// Takes from an event what an event before it could not carry.
+    fn release_before<'a>(&mut self, _event: &mut Event<'a>) -> ReleasedEvents<'a> {
+        ReleasedEvents::default()
+    }
+
     /// Buffers, passes on or replaces an event. `canonical_type` is the type of the original chunk, or empty for an
     /// event that the gateway added; `now_ms` is in milliseconds since the epoch.
     fn buffer<'a>(
@@ -66,6 +74,14 @@ pub(crate) trait DialectAdapter: std::fmt::Debug + Send + Sync {
 
     /// Completes an event that exists only in this dialect.
     fn write(&mut self, row: &'static EventRow, outgoing: &mut OutgoingEvent<'_>);
+
+    /// Adds to each frame what it must carry because of the one before.
+    fn finish_frame(&mut self, _row: &'static EventRow, _outgoing: &mut OutgoingEvent<'_>) {}
+
+    /// Returns true if the next frame must carry something, so that it may not be written as it was received.
+    fn must_finish_frame(&self) -> bool {
+        false
+    }
 
     /// Adjusts an event that the engine writes itself.
     fn write_shared(&mut self, _row: &'static EventRow, _outgoing: &mut OutgoingEvent<'_>) {}

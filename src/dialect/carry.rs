@@ -252,6 +252,37 @@ pub(crate) fn carried_member(event: &Event<'_>, dialect: &str, name: &str) -> Op
     json::parse_member(&json::parse_member(event.get(Field::Metadata)?, dialect)?, name)
 }
 
+/// Removes a carried member from the metadata of an event.
+pub(crate) fn take_carried(event: &mut Event<'_>, dialect: &str, name: &str) -> Option<Json<'static>> {
+    let (metadata, taken) = take_from_metadata(event.get(Field::Metadata)?, dialect, name)?;
+    match metadata {
+        Some(metadata) => event.set(Field::Metadata, metadata),
+        None => drop(event.remove(Field::Metadata)),
+    }
+    Some(taken)
+}
+
+/// Removes a carried member from metadata; returns the rest, if there is any, and the member.
+pub(crate) fn take_from_metadata(
+    metadata: &Json<'_>,
+    dialect: &str,
+    name: &str,
+) -> Option<(Option<Json<'static>>, Json<'static>)> {
+    // Most metadata has no such member.
+    if !metadata.as_str().contains(name) {
+        return None;
+    }
+    let mut all = json::parse_owned_members(metadata)?;
+    let at = all.iter().position(|(key, _)| is_named(key, dialect))?;
+    let mut mine = json::parse_owned_members(&all[at].1)?;
+    let taken = take(&mut mine, name)?;
+    match mine.is_empty() {
+        true => drop(all.remove(at)),
+        false => all[at].1 = json::to_object(&mine),
+    }
+    Some(((!all.is_empty()).then(|| json::to_object(&all)), taken))
+}
+
 /// Marks ids that were numbers.
 pub(crate) const NUMBERS_NOTE: &str = "$numbers";
 

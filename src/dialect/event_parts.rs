@@ -7,14 +7,28 @@ use crate::event::{Event, EventType, Field, MemberKey, Members};
 /// Lists, under `extra["ag-ui"]`, members that the original chunk did not have.
 pub(crate) const ABSENT_FIELDS: &str = "$absent";
 
+/// Marks, under `extra["ag-ui"]`, an event before which the sender had started every message that was started.
+pub(crate) const FOLLOWS_SENT_STARTS: &str = "$started";
+
 pub(crate) struct IncomingEvent<'a> {
     pub(crate) event: Event<'a>,
     pub(crate) extensions: Members<'a>,
     /// already canonical, because they were restored from `extra`
     pub(crate) restored_fields: Vec<Field>,
+    /// whether it has the mark [`FOLLOWS_SENT_STARTS`]
+    pub(crate) follows_sent_starts: bool,
 }
 
 impl<'a> IncomingEvent<'a> {
+    pub(crate) fn new(kind: EventType) -> Self {
+        IncomingEvent {
+            event: Event::new(kind),
+            extensions: Members::new(),
+            restored_fields: Vec::new(),
+            follows_sent_starts: false,
+        }
+    }
+
     /// Returns the canonical event, which carries the dialect-only members.
     pub(crate) fn into_event(self, dialect: &str) -> Event<'a> {
         let IncomingEvent { mut event, extensions, .. } = self;

@@ -9,14 +9,22 @@ use crate::event::input::MessageMembers;
 pub(crate) struct SurroundingMessages {
     pub(crate) before: Vec<MessageMembers<'static>>,
     pub(crate) after: Vec<MessageMembers<'static>>,
+    /// whether nothing is left of the message itself
+    pub(crate) replaces_message: bool,
 }
 
 pub(crate) trait MessageAdapter: std::fmt::Debug + Sync {
     /// Converts content from the dialect's form, and returns the messages it contains.
     fn read(&self, message: &mut Members<'_>, extensions: &mut Members<'_>, dialect: &str) -> SurroundingMessages;
 
-    /// Removes canonical messages that another message already contains.
-    fn remove_repeated(&self, messages: &mut Vec<MessageMembers<'_>>, dialect: &str);
+    /// Carries a message on the first of those that replace it.
+    fn carry_message(&self, message: &Members<'_>, first: &mut MessageMembers<'static>, dialect: &str);
+
+    /// Joins the parts of messages, and removes canonical messages that another message already contains.
+    fn join_parts(&self, messages: &mut Vec<MessageMembers<'_>>, dialect: &str);
+
+    /// Returns true for a message whose text another one contains now.
+    fn is_joined_part(&self, message: &Members<'_>, dialect: &str) -> bool;
 
     /// Converts content to the dialect's form. `is_json` means that the content was a JSON value.
     fn write(

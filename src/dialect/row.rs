@@ -43,6 +43,8 @@ pub enum EventShape {
     MaybeNestedError,
     /// a delta that may be an object instead of its JSON text
     ObjectDelta,
+    /// a delta that may be one of several objects, which together are the arguments
+    ObjectPieces,
     /// content that may be any JSON value instead of its text, and a message id that may be missing
     AnyContent,
     /// a list of messages

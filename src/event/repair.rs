@@ -62,6 +62,8 @@ label_enum! {
         UnknownType = "unknown_type",
         /// only another dialect has an event of this type (`agent` of the route may be wrong): it is sent as CUSTOM
         ForeignType = "foreign_type",
+        /// an event had the name that AG-UI gives it: it is read as that
+        AgUiName = "ag_ui_name",
         /// AG-UI 1.0 has no event of this type any more (THINKING_*): it is read as its successor (REASONING_*), with an id that the gateway makes
         RetiredType = "retired_type",
         /// an older client has one span of thinking with one message at a time: the starts and ends that it needs are added

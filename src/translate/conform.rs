@@ -6,7 +6,7 @@
 
 use super::event_shapes::{DEFAULT_ERROR_MESSAGE, event_to_value};
 use super::report::TranslationReport;
-use super::{carry, json_patch, message, nested_values, not_shown, tool_result_id};
+use super::{carry, json_patch, message_repair, nested_values, not_shown, tool_result_id};
 use crate::codec::json;
 use crate::event::kind::{MemberType, Slot};
 use crate::event::schema::{self, RESULT_CONTENT};
@@ -19,7 +19,7 @@ const INVALID_SOURCE: &str = "diglot.invalid";
 pub(super) fn conform<'a>(mut event: Event<'a>, report: &mut TranslationReport) -> Event<'a> {
     let kind = event.kind;
     if kind == EventType::MessagesSnapshot {
-        message::repair_snapshot(&mut event, report);
+        message_repair::repair_snapshot(&mut event, report);
     }
     let broken: Vec<&Slot> = event
         .members
@@ -154,7 +154,7 @@ fn is_input(value: &Json<'_>) -> bool {
         && is_text(Field::RunId)
         && is_list(Field::Tools)
         && is_list(Field::Context)
-        && crate::event::get(&members, Field::Messages).is_some_and(message::are_valid)
+        && crate::event::get(&members, Field::Messages).is_some_and(message_repair::are_valid)
 }
 
 /// The string members of a token usage object; its other known members are integers.

@@ -8,7 +8,7 @@ use super::call_arguments::{ARGUMENTS, FUNCTION};
 use super::carry_policy::CarryPolicy;
 use super::report::TranslationReport;
 use super::request_refusal::{RequestRefusal, refuse};
-use super::{carry, content_parts, message, nested_values};
+use super::{carry, content_parts, message_repair, nested_values};
 use crate::codec::json;
 use crate::dialect::PeerDialect;
 use crate::event::input::{ACTIVITY, MessageMembers, TOOL, USER};
@@ -86,7 +86,7 @@ fn repair_message(message: &mut MessageMembers<'static>, report: &mut Translatio
     if let Some(calls) = get(message, Field::ToolCalls).and_then(supply_arguments) {
         set(message, MemberKey::Known(Field::ToolCalls), calls);
     }
-    message::repair_message(message, 0, report);
+    message_repair::repair_message(message, 0, report);
 }
 
 /// Returns the content that a message of this role may have; `None` if it has it already.

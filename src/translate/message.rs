@@ -1,18 +1,14 @@
 //! Translates messages in requests and snapshots by the same rules, so that ids and carried members agree.
 
-use super::carry::GATEWAY_KEY;
 use super::carry_policy::{CarryPolicy, PLAIN_ROLES};
 use super::event_parts::OutgoingEvent;
 use super::event_shapes::NULLS_NOTE;
 use super::report::TranslationReport;
-use super::{aliases, call_arguments, carry, content_parts, nested_values, not_shown, value_aliases};
+use super::{aliases, call_arguments, carry, content_parts, not_shown, value_aliases};
 use crate::codec::json;
 use crate::dialect::{CarryLocation, ContentParts, MemberCase, PeerDialect, PeerVersion, SurroundingMessages};
 use crate::event::input::{ACTIVITY, ASSISTANT, DEVELOPER, MessageMembers, REASONING, SYSTEM, TOOL, USER};
-use crate::event::schema::MESSAGES;
-use crate::event::{
-    Event, EventLoss, EventRepair, Field, Json, JsonType, LossCounts, MemberKey, Members, get, remove, set,
-};
+use crate::event::{Event, EventLoss, Field, Json, JsonType, LossCounts, MemberKey, Members, get, remove, set};
 use std::borrow::Cow;
 
 /// Key under `extra["ag-ui"]` for preceding or following messages whose role the dialect lacks.
@@ -131,7 +127,7 @@ pub(super) fn read(message: Members<'_>, side: PeerDialect, out: &mut Vec<Messag
         call_arguments::read(&mut canonical, &mut own);
     }
     let mut found = unwrapped.canonical;
-    let surrounding = match (get(&found, Field::Content), dialect.message_adapter) {
+    let mut surrounding = match (get(&found, Field::Content), dialect.message_adapter) {
         (None, Some(adapter)) => adapter.read(&mut canonical, &mut own, dialect.name),
         // Canonical content is used as is.
         _ => SurroundingMessages::default(),
@@ -147,8 +143,17 @@ pub(super) fn read(message: Members<'_>, side: PeerDialect, out: &mut Vec<Messag
         set(&mut canonical, MemberKey::Known(Field::Metadata), metadata);
     }
     append_carried(before.as_ref(), out);
-    out.extend(surrounding.before);
-    out.push(crate::event::into_owned_members(canonical));
+    let first = surrounding.before.first_mut().filter(|_| surrounding.replaces_message);
+    match (first, dialect.message_adapter) {
+        (Some(first), Some(adapter)) => {
+            adapter.carry_message(&canonical, first, dialect.name);
+            out.extend(surrounding.before);
+        }
+        _ => {
+            out.extend(surrounding.before);
+            out.push(crate::event::into_owned_members(canonical));
+        }
+    }
     out.extend(surrounding.after);
     append_carried(after.as_ref(), out);
 }
@@ -228,15 +233,28 @@ pub(super) fn write_by_policy<'a>(
     }
     let waiting = &mut written.unplaced;
     if let Some(adapter) = dialect.message_adapter {
-        adapter.remove_repeated(&mut messages, dialect.name);
+        adapter.join_parts(&mut messages, dialect.name);
     }
+    let is_joined =
+        |message: &Members<'_>| dialect.message_adapter.is_some_and(|it| it.is_joined_part(message, dialect.name));
     for message in messages {
+        // The message's first part shows its text.
+        if is_joined(&message) {
+            if carries.try_carry() {
+                waiting.push(json::to_object(&message));
+            }
+            continue;
+        }
         let loss = not_shown::loss_of_message(&message);
         if accepts_role_of(&message, side, carries) {
             written.losses[loss as usize] += u64::from(dialect.hidden_content.contains(&loss));
             let preceding = (!waiting.is_empty()).then(|| json::to_array(&std::mem::take(waiting)));
             written.list.push(write_message(message, side, preceding, carries, &mut written.losses));
-        } else if let Some(shown) = show_message(&message, side) {
+        } else if let Some(mut shown) = show_message(&message, side) {
+            if !waiting.is_empty() {
+                let list = json::to_array(&std::mem::take(waiting));
+                add_carried_member(&mut shown, dialect.carry_location, PRECEDING, list);
+            }
             written.list.push(shown);
         } else if carries.try_carry() {
             written.losses[loss as usize] += 1;
@@ -387,105 +405,4 @@ pub(super) fn add_carried_member(
     if let Some(held) = carry::wrap_canonical(location, found.rest.as_ref(), &canonical, None) {
         message.push((carry::extension_key(place), held));
     }
-}
-
-/// Repairs the messages of a snapshot: the real client rejects the run for a single null or missing id.
-pub(super) fn repair_snapshot(event: &mut Event<'_>, report: &mut TranslationReport) {
-    let Some(list) = event.get(Field::Messages).and_then(json::parse_elements) else {
-        return;
-    };
-    let mut changed = false;
-    let mut messages = Vec::with_capacity(list.len());
-    let mut strangers = Vec::new();
-    for (at, element) in list.iter().enumerate() {
-        let Ok(object) = json::parse_object(element.as_str()) else {
-            strangers.push(element.clone().into_owned());
-            continue;
-        };
-        if !object.canonical {
-            report.count_repair(EventRepair::KeyNormalized);
-            changed = true;
-        }
-        let mut message = crate::event::into_owned_members(json::members_with_type(object));
-        changed |= repair_message(&mut message, at, report);
-        messages.push(message);
-    }
-    // Only objects are messages.
-    if !strangers.is_empty() {
-        report.count_repair(EventRepair::ValueCarried);
-        changed = true;
-    }
-    if changed {
-        event.set(Field::Messages, to_array(&messages, false));
-    }
-    if !strangers.is_empty() {
-        carry::pack(event, GATEWAY_KEY, vec![(MemberKey::Known(Field::Messages), json::to_array(&strangers))]);
-    }
-}
-
-pub(super) fn are_valid(list: &Json<'_>) -> bool {
-    let discarded = &mut TranslationReport::default();
-    let sound = |(at, element): (usize, &Json<'_>)| {
-        let message = json::parse_message(element).map(crate::event::into_owned_members);
-        message.is_some_and(|mut message| !repair_message(&mut message, at, discarded))
-    };
-    json::parse_elements(list).is_some_and(|elements| elements.iter().enumerate().all(sound))
-}
-
-/// Repairs a message; returns true if it changed.
-pub(super) fn repair_message(message: &mut MessageMembers<'static>, at: usize, report: &mut TranslationReport) -> bool {
-    let before = message.len();
-    message.retain(|(_, value)| !value.is_null());
-    let mut changed = message.len() != before;
-    if changed {
-        report.count_repair(EventRepair::NullDropped);
-    }
-    let role = get(message, Field::Role).and_then(Json::text).unwrap_or_default().into_owned();
-    let mut supplied = Vec::new();
-    match get(message, Field::Id) {
-        Some(id) if id.json_type() == JsonType::String => {}
-        Some(id) => supplied.push((Field::Id, Json::string(id.as_str()))),
-        None => supplied.push((Field::Id, Json::string(&format!("snapshot-{at}")))),
-    }
-    // Only assistant messages may lack content; parts are for users and tools.
-    match get(message, Field::Content).map(Json::json_type) {
-        None if role != ASSISTANT && role != ACTIVITY => supplied.push((Field::Content, Json::EMPTY_STRING)),
-        Some(JsonType::Number | JsonType::Bool) => {
-            let text = get(message, Field::Content).map(|content| Json::string(content.as_str()));
-            supplied.extend(text.map(|text| (Field::Content, text)));
-        }
-        _ => {}
-    }
-    if role == TOOL && get(message, Field::ToolCallId).is_none() {
-        supplied.push((Field::ToolCallId, Json::EMPTY_STRING));
-    }
-    supplied.extend(get(message, Field::ToolCalls).and_then(repair_calls).map(|calls| (Field::ToolCalls, calls)));
-    supplied.extend(get(message, Field::Content).and_then(strip_nulls).map(|parts| (Field::Content, parts)));
-    changed |= !supplied.is_empty();
-    for (field, value) in supplied {
-        report.count_repair(EventRepair::MemberSupplied);
-        set(message, MemberKey::Known(field), value);
-    }
-    nested_values::repair_object(message, &MESSAGES, report) || changed
-}
-
-/// Removes nulls, which are not allowed in optional members of parts and calls; returns `None` if there were none.
-fn strip_nulls(list: &Json<'_>) -> Option<Json<'static>> {
-    let mut changed = false;
-    let mended: Option<Vec<_>> = json::parse_elements(list)?
-        .iter()
-        .map(|element| {
-            let mut members = json::parse_members(element)?;
-            let before = members.len();
-            members.retain(|(_, value)| !value.is_null());
-            changed |= members.len() != before;
-            Some(json::to_object(&members))
-        })
-        .collect();
-    mended.filter(|_| changed).map(|all| json::to_array(&all))
-}
-
-fn repair_calls(calls: &Json<'_>) -> Option<Json<'static>> {
-    let clean = strip_nulls(calls);
-    call_arguments::to_text(clean.as_ref().unwrap_or(calls)).map(|texts| texts.calls).or(clean)
 }

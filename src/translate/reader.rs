@@ -5,16 +5,19 @@
 use super::aliases::{self, RunStamps};
 use super::carry::{self, CarriedMembers};
 use super::detect::{self, DialectDetector};
-use super::event_parts::IncomingEvent;
+use super::event_parts::{FOLLOWS_SENT_STARTS, IncomingEvent};
 use super::event_shapes::{stringify_value, supply_result_id, supply_run_ids};
+use super::object_arguments::ObjectArguments;
 use super::report::TranslationReport;
 use super::{EventSink, message, run_error, value_aliases};
 use crate::codec::json::{self, JsonObject};
 use crate::dialect::{
-    CarryLocation, Dialect, DialectAdapter, EventRow, EventShape, PeerDialect, RetiredEventReader, UnreadableEvent,
-    find_retired_row,
+    AG_UI, CarryLocation, Dialect, DialectAdapter, EventRow, EventShape, FallbackPolicy, PeerDialect,
+    RetiredEventReader, UnreadableEvent, find_retired_row,
 };
-use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json, MemberKey, Members, get, set};
+use crate::event::{
+    Event, EventLoss, EventRepair, EventType, Field, Json, JsonType, MemberKey, Members, find_member, get, set,
+};
 
 /// End marker sent by some producers. It is not a frame in any dialect.
 const DONE_MARKER: &str = "[DONE]";
@@ -30,6 +33,7 @@ pub(super) struct EventReader {
     run_stamps: RunStamps,
     last_row: Option<(usize, &'static EventRow)>,
     has_begun: bool,
+    object_arguments: ObjectArguments,
     detector: Option<Box<DialectDetector>>,
     /// as in the request
     run_id: Option<Json<'static>>,
@@ -57,6 +61,7 @@ impl EventReader {
             run_stamps: RunStamps::default(),
             last_row: None,
             has_begun: false,
+            object_arguments: ObjectArguments::default(),
             detector: peer.is_auto.then(Default::default),
             run_id,
             retired_events: None,
@@ -103,7 +108,7 @@ impl EventReader {
 
     /// Returns how many bytes of state are kept for calls without a result.
     pub(crate) fn retained_bytes(&self) -> usize {
-        self.adapter.as_ref().map_or(0, |adapter| adapter.held_bytes())
+        self.adapter.as_ref().map_or(0, |adapter| adapter.held_bytes()) + self.object_arguments.held_bytes()
     }
 
     pub(crate) fn last_event_type(&self) -> Option<&'static str> {
@@ -111,15 +116,31 @@ impl EventReader {
     }
 
     pub(crate) fn finish(&mut self, sink: &mut impl EventSink) {
+        self.object_arguments.finish(self.dialect.name, sink);
         if let Some(adapter) = &mut self.adapter {
             adapter.finish(sink);
         }
     }
 
-    /// Emits pending events before one that the adapter does not handle.
-    fn read_other(&mut self, sink: &mut impl EventSink) {
+    /// Emits an event that the adapter does not handle.
+    fn emit_other(&mut self, mut event: Event<'_>, sink: &mut impl EventSink) {
+        self.release_arguments(None, sink);
         if let Some(adapter) = &mut self.adapter {
-            adapter.read_other(sink);
+            adapter.read_other(&mut event, sink);
+        }
+        sink.emit(event);
+    }
+
+    /// Emits arguments that waited for this event. `call` is the call whose object it ends.
+    fn release_arguments(&mut self, call: Option<&Json<'_>>, sink: &mut impl EventSink) {
+        if !self.object_arguments.is_idle() {
+            self.object_arguments.release_before(call, self.dialect.name, sink);
+        }
+    }
+
+    fn read_sent_starts(&mut self, sink: &mut impl EventSink) {
+        if let Some(adapter) = &mut self.adapter {
+            adapter.read_sent_starts(sink);
         }
     }
 
@@ -134,10 +155,12 @@ impl EventReader {
         self.last_row = known;
         self.supply_start(known.map(|(_, row)| row.kind), sink);
         let Some((label, row)) = known else {
-            self.read_other(sink);
             sink.report().events_read[dialect.other_label_index()] += 1;
             if let Some(row) = find_retired_row(dialect, &wire) {
                 return self.read_retired(row, object.members, sink);
+            }
+            if let Some(kind) = EventType::from_wire(&wire).filter(|_| dialect.fallback == FallbackPolicy::Custom) {
+                return self.read_canonical_name(kind, object.members, data, sink);
             }
             match detect::dialect_of_event(&wire, data) {
                 Some(foreign) => {
@@ -147,7 +170,7 @@ impl EventReader {
                 None => sink.report().count_repair(EventRepair::UnknownType),
             }
             let data = aliases::strip_object(dialect, data, sink.report());
-            return sink.emit(self.wrap_frame(&wire, &data));
+            return self.emit_other(self.wrap_frame(&wire, &data), sink);
         };
         sink.report().events_read[label] += 1;
         if !dialect.is_canonical() {
@@ -160,12 +183,42 @@ impl EventReader {
         sink.emit(Event { kind: row.kind, members: object.members, source });
     }
 
+    /// Reads an event under AG-UI's name from a dialect that has a name of its own for it, or none.
+    fn read_canonical_name(
+        &mut self,
+        kind: EventType,
+        mut members: Members<'_>,
+        data: &str,
+        sink: &mut impl EventSink,
+    ) {
+        let dialect = self.dialect;
+        sink.report().foreign_dialect.get_or_insert(AG_UI.name);
+        sink.report().count_repair(EventRepair::AgUiName);
+        let Some((_, row)) = dialect.row_for_kind(kind, self.peer.peer_version) else {
+            self.read_sent_starts(sink);
+            aliases::strip_members(dialect, &mut members, sink.report());
+            return self.emit_other(Event { kind, members, source: None }, sink);
+        };
+        let is_own = |(key, _): &(MemberKey<'_>, Json<'_>)| match key {
+            MemberKey::Known(field) => row.has_field(*field),
+            MemberKey::Other(_) => true,
+        };
+        let (mut own, canonical): (Members<'_>, Members<'_>) = members.into_iter().partition(is_own);
+        if let Some((place, _)) = dialect.carry_location.carry_member()
+            && find_member(&own, place).is_none()
+        {
+            let carried = carry::wrap_canonical(dialect.carry_location, None, &canonical, None);
+            own.extend(carried.map(|carried| (carry::extension_key(place), carried)));
+        }
+        self.read_row(row, own, data, sink);
+    }
+
     fn read_retired(&mut self, row: &'static EventRow, members: Members<'_>, sink: &mut impl EventSink) {
         let (parts, _) = self.split_members(row, members, sink.report());
         let run_id = self.run_id.as_ref();
         let reader = self.retired_events.get_or_insert_with(|| Box::new(RetiredEventReader::new(run_id)));
         let event = reader.read(parts, sink);
-        sink.emit(event);
+        self.emit_other(event, sink);
     }
 
     /// Starts the run with its first event if the dialect's start is optional.
@@ -189,13 +242,12 @@ impl EventReader {
     }
 
     fn emit_malformed(&mut self, what: &Json<'_>, sink: &mut impl EventSink) {
-        self.read_other(sink);
         let other = self.dialect.other_label_index();
         sink.report().events_read[other] += 1;
         sink.report().count_repair(EventRepair::MalformedFrame);
         sink.report().count_loss(EventLoss::EventNotShown);
         let event = Event::new(EventType::Raw).with(Field::Event, what.as_borrowed());
-        sink.emit(event.with(Field::Source, Json::string(MALFORMED_SOURCE)));
+        self.emit_other(event.with(Field::Source, Json::string(MALFORMED_SOURCE)), sink);
     }
 
     fn read_row(&mut self, row: &'static EventRow, members: Members<'_>, data: &str, sink: &mut impl EventSink) {
@@ -204,8 +256,9 @@ impl EventReader {
             Some(note) => self.parse_canonical_type(&note, &parts.event, sink.report()),
             None => CarriedType::OwnType,
         };
-        if row.shape.own_shape().is_none() || carried != CarriedType::OwnType {
-            self.read_other(sink);
+        // The gateway that wrote such an event had sent each start in its place.
+        if parts.follows_sent_starts || matches!(carried, CarriedType::Canonical(_)) {
+            self.read_sent_starts(sink);
         }
         match carried {
             CarriedType::Nothing => return,
@@ -217,14 +270,18 @@ impl EventReader {
                     _ => parts.into_canonical_event(kind, self.dialect.name),
                 };
                 self.observe(&event);
-                return sink.emit(event);
+                return self.emit_other(event, sink);
             }
             CarriedType::OwnType => {}
         }
+        if matches!(row.kind, EventType::RunFinished | EventType::RunError) {
+            self.object_arguments.finish(self.dialect.name, sink);
+        }
+        self.release_arguments(ended_call(row, &parts), sink);
         match row.shape {
             EventShape::Own(_) => {
                 if self.adapter.as_mut().is_some_and(|adapter| adapter.read(row, parts, sink) == Err(UnreadableEvent)) {
-                    sink.emit(self.wrap_frame(row.wire, data));
+                    self.emit_other(self.wrap_frame(row.wire, data), sink);
                 }
                 return;
             }
@@ -234,7 +291,15 @@ impl EventReader {
         }
         self.read_shape(row.shape, &mut parts, sink);
         self.observe(&parts.event);
-        sink.emit(parts.into_event(self.dialect.name));
+        let is_restored = parts.restored_fields.contains(&Field::Delta);
+        let mut event = parts.into_event(self.dialect.name);
+        if row.shape == EventShape::ObjectPieces && !is_restored {
+            if let Some(adapter) = &mut self.adapter {
+                adapter.read_other(&mut event, sink);
+            }
+            return self.object_arguments.hold(event).into_iter().for_each(|event| sink.emit(event));
+        }
+        self.emit_other(event, sink);
     }
 
     /// Reads an event that has one canonical counterpart.
@@ -242,7 +307,8 @@ impl EventReader {
         match shape {
             EventShape::MaybeNestedError => run_error::read(parts),
             EventShape::OptionalIds => supply_run_ids(parts),
-            EventShape::ObjectDelta => stringify_value(parts, Field::Delta),
+            EventShape::ObjectPieces if is_object(parts) => {}
+            EventShape::ObjectDelta | EventShape::ObjectPieces => stringify_value(parts, Field::Delta),
             EventShape::AnyContent => {
                 supply_result_id(parts);
                 stringify_value(parts, Field::Content);
@@ -263,8 +329,7 @@ impl EventReader {
         report: &mut TranslationReport,
     ) -> (IncomingEvent<'a>, Option<String>) {
         let dialect = self.dialect;
-        let mut parts =
-            IncomingEvent { event: Event::new(row.kind), extensions: Members::new(), restored_fields: Vec::new() };
+        let mut parts = IncomingEvent::new(row.kind);
         aliases::strip_members(dialect, &mut members, report);
         aliases::read_field_names(row.field_aliases, &mut members);
         self.run_stamps.read(dialect, row.kind, &mut members);
@@ -285,6 +350,7 @@ impl EventReader {
                 _ => parts.extensions.push((key, value)),
             }
         }
+        parts.follows_sent_starts = carry::take(&mut unwrapped.canonical, FOLLOWS_SENT_STARTS).is_some();
         self.normalize(&mut parts, &unwrapped.canonical);
         if let Some(rest) = unwrapped.rest {
             match dialect.carry_location {
@@ -334,17 +400,18 @@ impl EventReader {
             (Some(kind), Some(Ok(object)))
                 if !kind.is_run_boundary() && object.kind.as_ref().is_some_and(|own| own.is_str(kind.wire())) =>
             {
+                self.read_sent_starts(sink);
                 let event = Event { kind, members: object.members, source: None };
                 self.observe(&event);
-                sink.emit(event);
+                self.emit_other(event, sink);
             }
             _ if self.peer.error_events.iter().any(|error| *error == name) => {
                 drop(name);
-                sink.emit(run_error::read_custom(parts).into_event(self.dialect.name));
+                self.emit_other(run_error::read_custom(parts).into_event(self.dialect.name), sink);
             }
             _ => {
                 drop(name);
-                sink.emit(parts.into_event(self.dialect.name));
+                self.emit_other(parts.into_event(self.dialect.name), sink);
             }
         }
     }
@@ -366,6 +433,21 @@ impl EventReader {
         report.count_repair(EventRepair::UnknownType);
         CarriedType::OwnType
     }
+}
+
+/// Returns the call whose object of arguments ends with this event.
+fn ended_call<'p>(row: &EventRow, parts: &'p IncomingEvent<'_>) -> Option<&'p Json<'p>> {
+    let ends = match row.kind {
+        EventType::ToolCallEnd | EventType::ToolCallResult => true,
+        EventType::ToolCallArgs => !is_object(parts),
+        _ => false,
+    };
+    parts.event.get(Field::ToolCallId).filter(|_| ends)
+}
+
+fn is_object(parts: &IncomingEvent<'_>) -> bool {
+    let delta = parts.event.get(Field::Delta).filter(|_| !parts.restored_fields.contains(&Field::Delta));
+    delta.is_some_and(|delta| delta.json_type() == JsonType::Object)
 }
 
 struct DiscardingSink(TranslationReport);

@@ -15,7 +15,8 @@ use crate::codec::json;
 use crate::dialect::{CarryLocation, MemberCase, PeerDialect, PeerVersion, RunInputFormat, interrupts};
 use crate::event::input::MessageMembers;
 use crate::event::{
-    EventLoss, Field, Json, JsonType, LossCounts, MemberKey, Members, PROTOCOL_VERSION, RunAgentInput, get, remove, set,
+    EventLoss, Field, Json, JsonType, LossCounts, MemberKey, Members, PROTOCOL_VERSION, RunAgentInput, find_member,
+    get, remove, set,
 };
 
 /// A request ready for the agent.
@@ -147,8 +148,12 @@ pub(crate) fn decode_input<'a>(
     if let Some(form) = client.dialect.interrupt_form {
         interrupts::apply_answers(form, &mut members, &mut messages);
     }
-    if let Some(context) = get(&members, Field::Context).filter(|context| context.json_type() == JsonType::String) {
-        let context = context_from_text(context);
+    let context = get(&members, Field::Context).and_then(|context| match context.json_type() {
+        JsonType::String => Some(context_from_text(context)),
+        JsonType::Object => context_from_object(context),
+        _ => None,
+    });
+    if let Some(context) = context {
         set(&mut members, MemberKey::Known(Field::Context), context);
     }
     for (field, expected, name) in
@@ -185,6 +190,25 @@ fn context_from_text(context: &Json<'_>) -> Json<'static> {
         object.member(Field::Value.camel(), context.as_str());
     });
     json::to_array(&[entry])
+}
+
+/// Converts a context object ("传递用户环境信息", seed 000 §3.3.1): an entry is used as is, the members of any other object
+/// become entries.
+fn context_from_object(context: &Json<'_>) -> Option<Json<'static>> {
+    let members = json::parse_members(context)?;
+    let description = Field::Description.camel();
+    if members.len() == 2
+        && [description, Field::Value.camel()].iter().all(|name| find_member(&members, name).is_some())
+    {
+        return Some(json::to_array(&[context.as_borrowed()]));
+    }
+    let entry = |(key, value): &(MemberKey<'_>, Json<'_>)| {
+        json::build_object(|object| {
+            object.member(description, Json::string(key.name()).as_str());
+            object.member(Field::Value.camel(), value.to_string_value().as_str());
+        })
+    };
+    Some(json::to_array(&members.iter().map(entry).collect::<Vec<_>>()))
 }
 
 fn unpack_input(

@@ -40,7 +40,7 @@ fn read_message(parts: &mut IncomingEvent<'_>) {
 
 /// Reads a CUSTOM event that the route configures as a run error.
 pub(super) fn read_custom(parts: IncomingEvent<'_>) -> IncomingEvent<'_> {
-    let IncomingEvent { mut event, extensions: mut own, restored_fields: restored } = parts;
+    let IncomingEvent { mut event, extensions: mut own, restored_fields, follows_sent_starts } = parts;
     let name = event.remove(Field::Name).unwrap_or(Json::EMPTY_STRING);
     let value = event.remove(Field::Value).unwrap_or(Json::NULL);
     own.push((
@@ -53,7 +53,7 @@ pub(super) fn read_custom(parts: IncomingEvent<'_>) -> IncomingEvent<'_> {
     event.kind = EventType::RunError;
     event.set(Field::Message, value.to_string_value());
     event.set(Field::Code, name);
-    IncomingEvent { event, extensions: own, restored_fields: restored }
+    IncomingEvent { event, extensions: own, restored_fields, follows_sent_starts }
 }
 
 /// Restores an error's CUSTOM event for a peer that treats it as an error. Other peers would miss the end of the run.

@@ -84,7 +84,7 @@ static ROWS: &[EventRow] = &[
     row("THINKING_TEXT_MESSAGE_CONTENT", EventType::ReasoningMessageContent, EventShape::Own(&SPANLESS_THINKING), &[]),
     row("THINKING_TEXT_MESSAGE_END", EventType::ReasoningMessageEnd, EventShape::Own(&SPANLESS_THINKING), &[]),
     // "delta":{}, 参数块
-    row("TOOL_CALL_ARGS", EventType::ToolCallArgs, EventShape::ObjectDelta, &[]),
+    row("TOOL_CALL_ARGS", EventType::ToolCallArgs, EventShape::ObjectPieces, &[]),
     row("TOOL_CALL_RESULT", EventType::ToolCallResult, EventShape::AnyContent, &[(Field::MessageId, "message_id")]),
     // Not printed (a guess): messages use the dialect's role names.
     row("MESSAGES_SNAPSHOT", EventType::MessagesSnapshot, EventShape::MessageList, &[]),

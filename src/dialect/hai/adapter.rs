@@ -5,15 +5,16 @@
 
 use super::block_activity::is_opaque_content;
 use super::block_reader::BlockReader;
-use super::block_writer::{BlockWriter, ReasoningOrigin, RenderedBlock};
-use super::blocks::block_text;
+use super::block_writer::{BlockWriter, RenderedBlock};
+use super::blocks::{self, REST, STRING, block_text};
 use super::collaboration::{CollaborationState, CollaborationStep};
+use super::message_parts::{self, MessageParts};
 use super::shown_activities::ShownActivities;
 use super::subagents::SubagentNames;
 use super::{placeholder, run_boundary, state_delta};
 use crate::dialect::adapter::{CanonicalSink, DialectAdapter, ReleasedEvent, ReleasedEvents, UnreadableEvent};
 use crate::dialect::carry;
-use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
+use crate::dialect::event_parts::{FOLLOWS_SENT_STARTS, IncomingEvent, OutgoingEvent};
 use crate::dialect::interrupts;
 use crate::dialect::row::EventRow;
 use crate::dialect::table::PeerDialect;
@@ -26,6 +27,11 @@ pub(super) struct HaiAdapter {
     collaborations: CollaborationState,
     block_reader: BlockReader,
     block_writer: BlockWriter,
+    message_parts: MessageParts,
+    /// whether the next frame starts a message
+    is_start_next: bool,
+    /// the message that the last frame started, which a reader holds back
+    last_start: Option<Json<'static>>,
     shown_activities: ShownActivities,
     subagent_names: SubagentNames,
 }
@@ -39,6 +45,9 @@ impl HaiAdapter {
             collaborations: CollaborationState::default(),
             block_reader: BlockReader::default(),
             block_writer: BlockWriter::default(),
+            message_parts: MessageParts::default(),
+            is_start_next: false,
+            last_start: None,
             shown_activities: ShownActivities::default(),
             subagent_names: SubagentNames::default(),
         })
@@ -63,6 +72,21 @@ impl HaiAdapter {
             self.block_writer.mark_nonempty(&outgoing);
         }
         ReleasedEvents::from(ReleasedEvent::Complete { row, outgoing })
+    }
+
+    /// Writes a block that the dialect sent, unless the string that contained it has been written.
+    fn write_native_content<'a>(
+        &mut self,
+        row: &'static EventRow,
+        mut outgoing: OutgoingEvent<'a>,
+    ) -> ReleasedEvents<'a> {
+        if carry::take(&mut outgoing.extensions, REST).is_some() {
+            return ReleasedEvents::default();
+        }
+        if let Some(string) = carry::take(&mut outgoing.extensions, STRING) {
+            set(&mut outgoing.members, MemberKey::Known(Field::Delta), string);
+        }
+        self.write_content(row, outgoing)
     }
 
     /// Writes activities and subagents as messages between agents, or as output blocks.
@@ -104,9 +128,9 @@ impl HaiAdapter {
                 None => ReleasedEvents::from(ReleasedEvent::AsCustom(event)),
             };
         }
-        if let Some(outgoing) = self.block_writer.match_block(&event, dialect.name) {
+        if let Some(outgoing) = self.block_writer.match_block(&event, &self.message_parts, dialect.name) {
             self.shown_activities.show_block(&event, Some(&outgoing));
-            return self.write_content(row, outgoing);
+            return self.write_native_content(row, outgoing);
         }
         if !self.writes_blocks() {
             return ReleasedEvents::from(ReleasedEvent::AsCustom(event));
@@ -154,10 +178,9 @@ impl HaiAdapter {
         if kind == EventType::ReasoningStart {
             let metadata = event.get_owned(Field::Metadata);
             let own = metadata.map(|metadata| carry::unpack(metadata, self.peer.dialect.name, |_| true).0);
-            return match own.map(|mut own| self.block_writer.adopt_native(&id, &mut own)) {
-                None | Some(ReasoningOrigin::Foreign) => ReleasedEvents::from(ReleasedEvent::AsCustom(event)),
-                Some(ReasoningOrigin::OpenMessage) => ReleasedEvents::default(),
-                Some(ReasoningOrigin::NewMessage(start)) => ReleasedEvents::pass(start, None),
+            return match own.is_some_and(|own| self.block_writer.adopt_native(&id, &own, &self.message_parts)) {
+                true => ReleasedEvents::default(),
+                false => ReleasedEvents::from(ReleasedEvent::AsCustom(event)),
             };
         }
         let Some(message) = self.block_writer.message_of_reasoning(&id).cloned() else {
@@ -181,9 +204,9 @@ impl HaiAdapter {
         let (row, mut outgoing) = self.split_members(EventType::TextMessageContent, event, None)?;
         let text = get(&outgoing.members, Field::Delta).cloned().unwrap_or(Json::EMPTY_STRING);
         set(&mut outgoing.members, MemberKey::Known(Field::MessageId), message);
-        let delta = self.block_writer.build_thinking(&text, &mut outgoing.extensions);
+        let delta = blocks::build_thinking(&text, &mut outgoing.extensions);
         set(&mut outgoing.members, MemberKey::Known(Field::Delta), delta);
-        Some(self.write_content(row, outgoing))
+        Some(self.write_native_content(row, outgoing))
     }
 
     fn write_thinking<'a>(
@@ -205,7 +228,7 @@ impl HaiAdapter {
         }
         let (row, mut outgoing) = self.split_members(EventType::TextMessageContent, event, Some(canonical_type))?;
         let text = remove(&mut outgoing.members, Field::Delta).unwrap_or(Json::EMPTY_STRING);
-        let delta = self.block_writer.build_thinking(&text, &mut data);
+        let delta = blocks::build_thinking(&text, &mut data);
         outgoing.members.push((MemberKey::Known(Field::Delta), delta));
         let mut released = self.write_content(row, outgoing);
         if kind == EventType::ReasoningMessageEnd {
@@ -215,6 +238,17 @@ impl HaiAdapter {
             released.push(ReleasedEvent::Complete { row, outgoing });
         }
         Some(released)
+    }
+
+    /// Returns true if a reader that saw the last start may take it for a part of the message before.
+    fn is_start_reopened(&self) -> bool {
+        self.last_start.as_ref().is_some_and(|start| self.block_writer.is_reopened(start))
+    }
+
+    /// Forgets the last start if a reader sends it with this event of the same message.
+    fn forget_start(&mut self, outgoing: &OutgoingEvent<'_>) {
+        let id = get(&outgoing.members, Field::MessageId);
+        self.last_start.take_if(|start| outgoing.canonical_type.is_none() && id.is_some_and(|id| id.is_same(start)));
     }
 
     /// Writes calls for a run's interrupts before the run ends.
@@ -234,24 +268,21 @@ impl DialectAdapter for HaiAdapter {
         sink: &mut dyn CanonicalSink,
     ) -> Result<(), UnreadableEvent> {
         let dialect = self.peer.dialect.name;
-        let is_message =
-            matches!(row.kind, EventType::TextMessageStart | EventType::TextMessageContent | EventType::TextMessageEnd);
-        self.block_reader.send_deferred_start(parts.event.get(Field::MessageId).filter(|_| is_message), sink);
         match row.kind {
             EventType::TextMessageStart => {
-                self.block_reader.start_message(parts.into_event(dialect), sink);
+                self.block_reader.start_message(parts.into_event(dialect), dialect, sink);
                 return Ok(());
             }
             EventType::TextMessageContent => return self.block_reader.read_content(parts, dialect, sink),
             EventType::TextMessageEnd => {
                 self.block_reader.drop_repeated_role(&mut parts);
-                self.block_reader.end_message(parts.into_event(dialect), sink);
+                self.block_reader.end_message(parts.into_event(dialect), dialect, sink);
                 return Ok(());
             }
             EventType::RunStarted => run_boundary::read(&mut parts),
             EventType::RunFinished => {
                 run_boundary::read(&mut parts);
-                self.block_reader.finish(sink);
+                self.block_reader.finish(dialect, sink);
             }
             EventType::StateDelta => state_delta::read(&mut parts, sink),
             _ => {
@@ -260,7 +291,9 @@ impl DialectAdapter for HaiAdapter {
                 }
             }
         }
-        sink.emit(parts.into_event(dialect));
+        let mut event = parts.into_event(dialect);
+        self.block_reader.read_other(&mut event, dialect, sink);
+        sink.emit(event);
         Ok(())
     }
 
@@ -271,12 +304,16 @@ impl DialectAdapter for HaiAdapter {
         }
     }
 
-    fn read_other(&mut self, sink: &mut dyn CanonicalSink) {
-        self.block_reader.send_deferred_start(None, sink);
+    fn read_other(&mut self, event: &mut Event<'_>, sink: &mut dyn CanonicalSink) {
+        self.block_reader.read_other(event, self.peer.dialect.name, sink);
+    }
+
+    fn read_sent_starts(&mut self, sink: &mut dyn CanonicalSink) {
+        self.block_reader.send_starts(self.peer.dialect.name, sink);
     }
 
     fn finish(&mut self, sink: &mut dyn CanonicalSink) {
-        self.block_reader.finish(sink);
+        self.block_reader.finish(self.peer.dialect.name, sink);
     }
 
     fn text_of_delta<'a>(&self, delta: &'a Json<'_>) -> Option<Json<'a>> {
@@ -293,10 +330,27 @@ impl DialectAdapter for HaiAdapter {
         if placeholder::carries_event(kind) {
             return placeholder::read_placeholder(kind, parts, dialect);
         }
-        if let Some(text) = parts.event.get(Field::Delta).and_then(block_text).map(Json::into_owned) {
+        if let Some(text) = parts.event.get(Field::Delta).and_then(block_text) {
             parts.event.set(Field::Delta, text);
         }
         parts.into_canonical_event(kind, dialect)
+    }
+
+    fn release_before<'a>(&mut self, event: &mut Event<'a>) -> ReleasedEvents<'a> {
+        let mut released = ReleasedEvents::default();
+        for boundary in message_parts::take_boundaries(event, self.peer.dialect.name) {
+            let is_start = boundary.kind == EventType::TextMessageStart;
+            if self.block_writer.is_open(&message_id(&boundary.members)) == is_start {
+                continue;
+            }
+            let Some((row, mut outgoing)) = self.split_members(boundary.kind, boundary, None) else { continue };
+            match is_start {
+                true => self.block_writer.start_message(&mut outgoing),
+                false => self.block_writer.end_message(&mut outgoing),
+            }
+            released.push(ReleasedEvent::Complete { row, outgoing });
+        }
+        released
     }
 
     fn buffer<'a>(
@@ -305,12 +359,17 @@ impl DialectAdapter for HaiAdapter {
         canonical_type: Option<&'static str>,
         now_ms: i64,
     ) -> ReleasedEvents<'a> {
+        let Some(event) = self.message_parts.join(event, self.peer.dialect.name) else {
+            return ReleasedEvents::default();
+        };
         match event.kind {
-            // Thinking may have already opened the message.
-            EventType::TextMessageStart
-                if canonical_type.is_none() && self.block_writer.is_open(&message_id(&event.members)) =>
-            {
-                ReleasedEvents::default()
+            EventType::TextMessageStart if canonical_type.is_none() => {
+                // A note on an earlier event, or an earlier part, may have opened the message.
+                if self.block_writer.is_open(&message_id(&event.members)) {
+                    return ReleasedEvents::default();
+                }
+                self.is_start_next = true;
+                ReleasedEvents::pass(event, canonical_type)
             }
             EventType::TextMessageEnd if self.writes_blocks() && self.block_writer.is_empty_end(&event) => {
                 let id = message_id(&event.members);
@@ -336,15 +395,50 @@ impl DialectAdapter for HaiAdapter {
             EventType::RunStarted | EventType::RunFinished => run_boundary::write(outgoing),
             EventType::TextMessageStart => self.block_writer.start_message(outgoing),
             EventType::TextMessageContent => {
+                self.forget_start(outgoing);
                 self.block_writer.write_content(outgoing, self.peer.text_format);
                 if self.writes_blocks() {
                     self.block_writer.mark_nonempty(outgoing);
                 }
             }
-            EventType::TextMessageEnd => self.block_writer.end_message(outgoing),
+            EventType::TextMessageEnd => {
+                if !self.is_start_reopened() {
+                    self.forget_start(outgoing);
+                }
+                self.block_writer.end_message(outgoing);
+            }
             EventType::StateDelta => state_delta::write(outgoing),
             _ => {}
         }
+    }
+
+    /// Marks a frame that a reader would place before the start that it holds back, so that it does not.
+    fn finish_frame(&mut self, row: &'static EventRow, outgoing: &mut OutgoingEvent<'_>) {
+        if outgoing.canonical_type == Some("") {
+            return;
+        }
+        let is_reopened = self.is_start_reopened();
+        if let Some(start) = self.last_start.take() {
+            // A reader restores an event with another type where it stands.
+            let sends_start = outgoing.canonical_type.is_some()
+                || (matches!(row.kind, EventType::RunFinished | EventType::RunError) && !is_reopened)
+                || (row.kind == EventType::ToolCallStart
+                    && get(&outgoing.members, Field::ParentMessageId).is_some_and(|parent| parent.is_same(&start)));
+            if !sends_start {
+                carry::add_note(&mut outgoing.canonical, FOLLOWS_SENT_STARTS);
+            }
+        }
+        if std::mem::take(&mut self.is_start_next) {
+            self.last_start = Some(message_id(&outgoing.members));
+        }
+    }
+
+    fn must_finish_frame(&self) -> bool {
+        self.last_start.is_some()
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.block_reader.held_bytes()
     }
 
     fn bookkeeping_bytes(&self) -> usize {

@@ -3,11 +3,11 @@
 //! ```text
 //! content {blockId, delta: {output: {type: T, data}}} of message M ⇄ snapshot M:block:<blockId or n> hai.T data
 //! ```
-//! `n` counts the blocks of `M` that have no id. A block other than a plain `{type, data: {…}}` becomes content with
+//! `n` counts the blocks of `M` that have no id. The end of a fold has the id `M:block:<blockId>:end`. A block other than a plain `{type, data: {…}}` becomes content with
 //! all its members, as recorded in a note. A block stays a block if its type is the last part of another activity's
 //! type.
 
-use super::blocks::{DELTA, DeltaContent, carry_members, check_thinking_text, has_text_member, parse_delta};
+use super::blocks::{BlockText, DELTA, DeltaContent, carry_members, parse_delta, take_text};
 use super::collaboration::id_text;
 use super::members::{block, collaboration};
 use crate::codec::json;
@@ -17,6 +17,9 @@ use std::collections::HashMap;
 
 /// Marks content that is a whole block without its type.
 pub(super) const WHOLE_BLOCK: &str = "$block";
+
+/// The position of a fold's second block.
+const FOLD_END: &str = "end";
 
 /// The number of blocks without an id in each message.
 #[derive(Debug, Default)]
@@ -47,13 +50,7 @@ pub(super) fn is_opaque_content(members: &Members<'_>) -> bool {
     let delta = get(members, Field::Delta);
     match parse_delta(delta) {
         DeltaContent::Plain => delta.is_none_or(|delta| delta.json_type() != JsonType::String),
-        DeltaContent::Block { kind, output, .. } if kind.is_str(block::TEXT) => {
-            !has_text_member(&output, block::CONTENT)
-        }
-        DeltaContent::Block { kind, output, .. } if kind.is_str(block::THINKING) => {
-            check_thinking_text(&output).is_none()
-        }
-        DeltaContent::Block { kind, .. } => !is_activity_block(&kind),
+        DeltaContent::Block { kind, mut output, .. } => matches!(take_text(&kind, &mut output), BlockText::Unreadable),
     }
 }
 
@@ -67,6 +64,8 @@ impl BlockCounts {
         dialect: &str,
     ) -> BlockActivity {
         let name = match block_id(own) {
+            // Both ends of a fold may have the same id, and enclose the text between.
+            Some(id) if is_fold_end(one) => format!("{}:{FOLD_END}", id.unquoted()),
             Some(id) => id.unquoted().to_owned(),
             None => (self.0.get(&id_text(message)).copied().unwrap_or_default() + 1).to_string(),
         };
@@ -119,8 +118,16 @@ impl BlockActivity {
     }
 }
 
+/// Returns true for the second of the two blocks that enclose folded content (seed §4.2, build_fold_output).
+fn is_fold_end(one: &OutputBlock<'_>) -> bool {
+    one.kind.is_str(block::FOLD)
+        && find_member(&one.members, block::DATA)
+            .and_then(|data| json::parse_member(data, block::POSITION))
+            .is_some_and(|position| position.is_str(FOLD_END))
+}
+
 /// Returns the block id if it is a nonempty string or a number.
-fn block_id<'m, 'a>(own: &'m Members<'a>) -> Option<&'m Json<'a>> {
+pub(super) fn block_id<'m, 'a>(own: &'m Members<'a>) -> Option<&'m Json<'a>> {
     let id = find_member(own, block::BLOCK_ID)?;
     matches!(id.json_type(), JsonType::String | JsonType::Number).then_some(id).filter(|id| !id.is_str(""))
 }

@@ -1,25 +1,24 @@
-//! Reads output blocks: they become text, and thinking before the text becomes reasoning. For one message `M`:
+//! Reads output blocks: text, thinking, which becomes reasoning, and other blocks, which become activities.
+//!
+//! A client shows messages in the order of their starts, so the text of message `M` is split where something else
+//! stands between (seed §4.1 shows the parts of a message one after another):
 //! ```text
-//!   start ──▶ Deferred ── thinking ──▶ CarriedBySpan, M:reasoning:n open or closed
-//!                │                        │
-//!                │ text, another          │ text, another output, the end
-//!                │ output, the end,       │
-//!                │ any other event        ▼
-//!                └────────────────────▶ Sent (TEXT_MESSAGE_START)
+//!   HAI       START M  thinking         table        text "a"        image        text "b"     END M
+//!   AG-UI              M:reasoning:1    M:block:1    M: START "a" END   M:block:2    M:2: START "b" END
 //! ```
-//! The start is deferred so that thinking comes before the message in the client's conversation. The reasoning span
-//! carries the start in a note, so that writing can restore its position.
+//! A start is sent with the first text. The boundaries that then have no event of their own (here START M) are carried
+//! in a note on the next event, whichever it is, so that writing can restore them.
 
-use super::block_activity::{BlockCounts, OutputBlock, is_activity_block};
+use super::block_activity::{BlockCounts, OutputBlock, block_id};
 use super::blocks::{
-    DATA, DeltaContent, OUTPUT, START, TEXT, THINKING_MEMBERS, carry_delta, carry_members, check_thinking_text,
-    has_text_member, parse_delta,
+    BEFORE, BlockText, DeltaContent, OUTPUT, REST, STRING, TEXT, carry_delta, parse_delta, parse_text_blocks, take_text,
 };
-use super::members::block;
+use super::open_message::{BoundaryCarrier, MessageHistory, OpenMessage, StartState};
 use crate::codec::json;
 use crate::dialect::adapter::{CanonicalSink, UnreadableEvent};
 use crate::dialect::carry;
 use crate::dialect::event_parts::IncomingEvent;
+use crate::dialect::memory_limits::{self, OPEN_ITEMS_LIMIT};
 use crate::event::input::ASSISTANT;
 use crate::event::{
     Event, EventLoss, EventRepair, EventType, Field, IdMap, Json, JsonType, MemberKey, Members, find_member, get,
@@ -29,56 +28,61 @@ use crate::event::{
 #[derive(Debug, Default)]
 pub(super) struct BlockReader {
     open_messages: IdMap<OpenMessage>,
-    /// the message whose start is deferred: any event of another sends it
-    deferred: Option<Json<'static>>,
+    /// starts and ends that the next event carries
+    pending: Vec<Event<'static>>,
+    /// bytes of pending and carried starts and ends
+    held_bytes: usize,
+    closed_messages: IdMap<MessageHistory>,
+    /// ids of second and further parts, which no message of the agent may have
+    part_ids: IdMap<()>,
+    /// activities whose blocks have ids
+    shown_blocks: IdMap<()>,
     /// whether the run's first text was a block
     uses_blocks: Option<bool>,
-    /// number of reasoning spans per closed message, to keep their ids unique if it opens again
-    closed_spans: IdMap<u32>,
     blocks: BlockCounts,
 }
 
-#[derive(Debug)]
-struct OpenMessage {
-    id: Json<'static>,
-    role: Option<Json<'static>>,
-    start: StartState,
-    span_id: Option<Json<'static>>,
-    span_count: u32,
-}
-
-#[derive(Debug)]
-enum StartState {
-    Deferred(Event<'static>),
-    CarriedBySpan(Event<'static>),
-    Sent,
-}
-
 impl BlockReader {
-    pub(crate) fn start_message(&mut self, event: Event<'_>, sink: &mut dyn CanonicalSink) {
+    pub(crate) fn start_message(&mut self, event: Event<'_>, dialect: &str, sink: &mut dyn CanonicalSink) {
         let id = message_id(&event.members);
         if self.open_messages.contains(&id) {
             return sink.count_loss(EventLoss::StrayBoundary);
         }
         let role = event.get_owned(Field::Role);
-        self.open_message(id, role, event.into_owned());
+        self.open_message(id, role, event.into_owned(), dialect, sink);
     }
 
-    fn open_message(&mut self, id: Json<'static>, role: Option<Json<'static>>, start: Event<'static>) {
-        let span_count = self.closed_spans.remove(&id).unwrap_or_default();
-        self.deferred = Some(id.clone());
-        let start = StartState::Deferred(start);
-        self.open_messages.insert(id.clone(), OpenMessage { id, role, start, span_id: None, span_count });
+    fn open_message(
+        &mut self,
+        id: Json<'static>,
+        role: Option<Json<'static>>,
+        start: Event<'static>,
+        dialect: &str,
+        sink: &mut dyn CanonicalSink,
+    ) {
+        // The run guard limits open messages, so it must see them.
+        if self.pending.len() >= OPEN_ITEMS_LIMIT {
+            self.send_starts(dialect, sink);
+        }
+        let mut history = self.closed_messages.remove(&id).unwrap_or_default();
+        if self.part_ids.contains(&id) {
+            history.part_count = history.part_count.max(1);
+            history.is_split = true;
+        }
+        self.push_pending(start);
+        let message =
+            OpenMessage { id: id.clone(), role, start: StartState::Pending, part_id: None, span_id: None, history };
+        self.open_messages.insert(id, message);
     }
 
-    fn open_if_unknown(&mut self, event: &Event<'_>, sink: &mut dyn CanonicalSink) {
+    fn open_if_unknown(&mut self, event: &Event<'_>, dialect: &str, sink: &mut dyn CanonicalSink) {
         if self.open_messages.contains(event.get(Field::MessageId).unwrap_or(&Json::EMPTY_STRING)) {
             return;
         }
         sink.count_repair(EventRepair::OpenerSupplied);
         let id = message_id(&event.members);
         let start = Event::new(EventType::TextMessageStart).with(Field::MessageId, id.clone());
-        self.open_message(id, None, start.with(Field::Role, Json::string(ASSISTANT)));
+        self.open_message(id, None, start.with(Field::Role, Json::string(ASSISTANT)), dialect, sink);
     }
 
     /// Reads text or a block, and opens the message if necessary.
@@ -88,67 +92,221 @@ impl BlockReader {
         dialect: &str,
         sink: &mut dyn CanonicalSink,
     ) -> Result<(), UnreadableEvent> {
-        self.open_if_unknown(&parts.event, sink);
-        // The start is sent or carried, for content of any kind.
-        self.deferred = None;
+        self.open_if_unknown(&parts.event, dialect, sink);
+        let is_restored = parts.restored_fields.contains(&Field::Delta);
         let IncomingEvent { mut event, extensions: mut own, .. } = parts;
-        let id = event.get(Field::MessageId).unwrap_or(&Json::EMPTY_STRING);
-        let Some(message) = self.open_messages.get_mut(id) else { return Err(UnreadableEvent) };
-        if event.get(Field::Delta).is_some_and(|delta| delta.json_type() == JsonType::String) {
-            message.send_start(sink);
+        if let Some(delta) = event.get(Field::Delta).filter(|delta| delta.json_type() == JsonType::String) {
+            if !is_restored && let Some(blocks) = parse_text_blocks(delta) {
+                let delta = delta.clone().into_owned();
+                event.remove(Field::Delta);
+                blocks.iter().enumerate().try_for_each(|(at, value)| {
+                    let mut own = std::mem::take(&mut own);
+                    match at {
+                        0 => own.push((carry::extension_key(STRING), delta.clone())),
+                        _ => carry::add_note(&mut own, REST),
+                    }
+                    self.read_block(event.clone(), own, value, dialect, sink)
+                })?;
+                return Ok(());
+            }
             if *self.uses_blocks.get_or_insert(false) {
                 carry::add_note(&mut own, TEXT);
             }
-            carry::pack(&mut event, dialect, own);
-            sink.emit(event);
+            self.read_text(event, own, dialect, sink);
             return Ok(());
         }
-        let value = event.remove(Field::Delta);
-        match parse_delta(value.as_ref()) {
-            DeltaContent::Block { kind, mut output, rest }
-                if kind.is_str(block::TEXT) && has_text_member(&output, block::CONTENT) =>
-            {
-                message.send_start(sink);
-                let text = carry::take(&mut output, block::CONTENT).map(Json::into_owned);
-                let is_string_run = !*self.uses_blocks.get_or_insert(true);
-                if is_string_run && output.is_empty() {
-                    own.push((carry::extension_key(OUTPUT), Json::from_trusted("{}")));
+        let value = event.remove(Field::Delta).ok_or(UnreadableEvent)?;
+        self.read_block(event, own, &value, dialect, sink)
+    }
+
+    fn read_block(
+        &mut self,
+        mut event: Event<'_>,
+        mut own: Members<'_>,
+        value: &Json<'_>,
+        dialect: &str,
+        sink: &mut dyn CanonicalSink,
+    ) -> Result<(), UnreadableEvent> {
+        let DeltaContent::Block { kind, mut output, rest } = parse_delta(Some(value)) else {
+            return Err(UnreadableEvent);
+        };
+        match take_text(&kind, &mut output) {
+            BlockText::None => {
+                let one = OutputBlock { kind, members: output, delta_members: rest };
+                self.read_activity(event, one, own, dialect, sink);
+            }
+            BlockText::Unreadable => return Err(UnreadableEvent),
+            BlockText::Text { text, place } => {
+                let is_in_string = [STRING, REST].iter().any(|note| find_member(&own, note).is_some());
+                if !is_in_string {
+                    let is_string_run = !*self.uses_blocks.get_or_insert(true);
+                    if is_string_run && output.is_empty() && place.is_usual_for_text() {
+                        own.push((carry::extension_key(OUTPUT), Json::from_trusted("{}")));
+                    }
                 }
+                place.note_text(&mut own);
                 carry_delta(&mut own, rest, output);
-                event.set(Field::Delta, text.unwrap_or(Json::EMPTY_STRING));
-                carry::pack(&mut event, dialect, own);
-                sink.emit(event);
+                event.set(Field::Delta, text);
+                self.read_text(event, own, dialect, sink);
             }
-            DeltaContent::Block { kind, mut output, rest }
-                if kind.is_str(block::THINKING) && check_thinking_text(&output).is_some() =>
-            {
-                let data = carry::take(&mut output, block::DATA).unwrap_or(Json::NULL);
+            BlockText::Thinking { text, place } => {
+                let ends = place.ends_thinking();
                 carry_delta(&mut own, rest, output);
-                message.read_thinking(event, own, &data, dialect, sink);
-            }
-            DeltaContent::Block { kind, output, rest } if is_activity_block(&kind) => {
-                message.send_start(sink);
-                let id = event.remove(Field::MessageId).map_or(Json::EMPTY_STRING, Json::into_owned);
-                let block = OutputBlock { kind, members: output, delta_members: rest };
-                let activity = self.blocks.read(id, block, &mut own, dialect);
-                sink.emit(activity.into_event(event, own, dialect));
-            }
-            DeltaContent::Plain | DeltaContent::Block { .. } => {
-                message.send_start(sink);
-                return Err(UnreadableEvent);
+                place.note_thinking(&mut own);
+                event.set(Field::Delta, text);
+                self.read_thinking(event, own, ends, dialect, sink);
             }
         }
         Ok(())
     }
 
-    pub(crate) fn end_message(&mut self, event: Event<'_>, sink: &mut dyn CanonicalSink) {
-        if let Some(mut message) = self.open_messages.remove(&message_id(&event.members)) {
-            message.send_start(sink);
-            if message.span_count > 0 {
-                self.closed_spans.insert(message.id, message.span_count);
+    fn read_text(&mut self, mut event: Event<'_>, mut own: Members<'_>, dialect: &str, sink: &mut dyn CanonicalSink) {
+        let id = event.get(Field::MessageId).unwrap_or(&Json::EMPTY_STRING);
+        let is_part_open = self.open_messages.get(id).is_some_and(|message| message.part_id.is_some());
+        if !is_part_open {
+            let id = id.clone().into_owned();
+            self.start_part(&id, dialect, sink);
+        }
+        let id = event.get(Field::MessageId).unwrap_or(&Json::EMPTY_STRING);
+        let note = if self.pending.is_empty() { None } else { self.carry_pending() };
+        let mut out = BoundaryCarrier { note, dialect, sink };
+        let Some(message) = self.open_messages.get_mut(id) else { return };
+        message.history.has_output = true;
+        message.stop_thinking(&mut out);
+        if let Some(part) = message.part_id.as_ref().filter(|part| **part != message.id) {
+            if !own.is_empty() {
+                own.push((MemberKey::Known(Field::MessageId), message.id.clone()));
+            }
+            event.set(Field::MessageId, part.clone());
+        }
+        carry::pack(&mut event, dialect, own);
+        out.emit(event);
+    }
+
+    /// Starts the text of a message, or its next part if something else followed the last one.
+    fn start_part(&mut self, id: &Json<'_>, dialect: &str, sink: &mut dyn CanonicalSink) {
+        let own_start = self.take_last_start(id);
+        let note = self.carry_pending();
+        let mut out = BoundaryCarrier { note, dialect, sink };
+        let Some(message) = self.open_messages.get(id) else { return };
+        let is_next = message.history.part_count == 0 || message.history.is_split;
+        let mut number = message.history.part_count + u32::from(is_next);
+        let mut part_id = message.id_of_part(number);
+        while is_next
+            && number > 1
+            && (self.open_messages.contains(&part_id) || self.closed_messages.contains(&part_id))
+        {
+            number += 1;
+            part_id = message.id_of_part(number);
+        }
+        if number > 1 {
+            self.part_ids.insert(part_id.clone(), ());
+        }
+        let Some(message) = self.open_messages.get_mut(id) else { return };
+        message.stop_thinking(&mut out);
+        let carried = match std::mem::replace(&mut message.start, StartState::Sent) {
+            StartState::Carried(start) => Some(start),
+            StartState::Pending | StartState::Sent => None,
+        };
+        if let Some(start) = &carried {
+            self.held_bytes = self.held_bytes.saturating_sub(memory_limits::event_cost(start));
+        }
+        let mut start = own_start.or(carried).unwrap_or_else(|| {
+            let role = message.role.clone().unwrap_or_else(|| Json::string(ASSISTANT));
+            Event::new(EventType::TextMessageStart).with(Field::MessageId, part_id.clone()).with(Field::Role, role)
+        });
+        if number > 1 {
+            start.set(Field::MessageId, part_id.clone());
+            carry::pack(&mut start, dialect, vec![(MemberKey::Known(Field::MessageId), message.id.clone())]);
+        }
+        message.history.part_count = number;
+        message.history.is_split = false;
+        message.part_id = Some(part_id);
+        out.emit(start);
+    }
+
+    fn read_activity(
+        &mut self,
+        mut event: Event<'_>,
+        one: OutputBlock<'_>,
+        mut own: Members<'_>,
+        dialect: &str,
+        sink: &mut dyn CanonicalSink,
+    ) {
+        let mut out = BoundaryCarrier { note: self.carry_pending(), dialect, sink };
+        let id = event.remove(Field::MessageId).map_or(Json::EMPTY_STRING, Json::into_owned);
+        let has_block_id = block_id(&own).is_some();
+        let activity = self.blocks.read(id.clone(), one, &mut own, dialect);
+        let is_known = has_block_id && self.shown_blocks.insert(activity.id.clone(), ()).is_some();
+        if let Some(message) = self.open_messages.get_mut(&id) {
+            message.history.has_output = true;
+            message.stop_thinking(&mut out);
+            // A block that replaces an earlier one stays in the place of that.
+            if !is_known {
+                message.end_part(&mut out);
             }
         }
-        sink.emit(event);
+        out.emit(activity.into_event(event, own, dialect));
+    }
+
+    fn read_thinking(
+        &mut self,
+        event: Event<'_>,
+        own: Members<'_>,
+        ends: bool,
+        dialect: &str,
+        sink: &mut dyn CanonicalSink,
+    ) {
+        let note = self.carry_pending();
+        let mut out = BoundaryCarrier { note, dialect, sink };
+        let id = event.get(Field::MessageId).unwrap_or(&Json::EMPTY_STRING);
+        let Some(message) = self.open_messages.get_mut(id) else { return };
+        message.history.has_output = true;
+        let span_id = match &message.span_id {
+            Some(span_id) => span_id.clone(),
+            None => {
+                message.end_part(&mut out);
+                message.start_thinking(&event, &mut out)
+            }
+        };
+        let mut content = Event { kind: EventType::ReasoningMessageContent, ..event };
+        content.set(Field::MessageId, span_id);
+        carry::pack(&mut content, dialect, own);
+        out.emit(content);
+        if ends {
+            message.stop_thinking(&mut out);
+        }
+    }
+
+    /// Ends a message. An end without open text is carried by the next event; an empty message starts first.
+    pub(crate) fn end_message(&mut self, mut event: Event<'_>, dialect: &str, sink: &mut dyn CanonicalSink) {
+        let id = message_id(&event.members);
+        let Some(message) = self.open_messages.get(&id) else {
+            self.carry_pending_with(&mut event, dialect);
+            return sink.emit(event);
+        };
+        if message.is_empty() {
+            self.start_part(&id, dialect, sink);
+        }
+        let is_silent = self.open_messages.get(&id).is_none_or(OpenMessage::is_silent);
+        let note = if is_silent { None } else { self.carry_pending() };
+        let mut out = BoundaryCarrier { note, dialect, sink };
+        let Some(mut message) = self.open_messages.remove(&id) else { return };
+        message.stop_thinking(&mut out);
+        match message.part_id.take() {
+            Some(part_id) => {
+                if part_id != message.id {
+                    event.set(Field::MessageId, part_id);
+                    carry::pack(&mut event, dialect, vec![(MemberKey::Known(Field::MessageId), id)]);
+                }
+                out.emit(event);
+            }
+            None => self.push_pending(event.into_owned()),
+        }
+        if let StartState::Carried(start) = &message.start {
+            self.held_bytes = self.held_bytes.saturating_sub(memory_limits::event_cost(start));
+        }
+        self.closed_messages.insert(message.id, message.history);
     }
 
     /// Drops the role from the end of a message; writing adds it again.
@@ -160,89 +318,81 @@ impl BlockReader {
         }
     }
 
-    /// Sends the deferred start, unless it is the one of the message `but`.
-    pub(crate) fn send_deferred_start(&mut self, but: Option<&Json<'_>>, sink: &mut dyn CanonicalSink) {
-        let Some(id) = self.deferred.take_if(|id| !but.is_some_and(|but| id.is_same(but))) else { return };
-        if let Some(message) = self.open_messages.get_mut(&id)
-            && matches!(message.start, StartState::Deferred(_))
+    /// Prepares an event that is not part of a message: it carries the pending boundaries. A call needs its parent
+    /// message, so that one starts first.
+    pub(crate) fn read_other(&mut self, event: &mut Event<'_>, dialect: &str, sink: &mut dyn CanonicalSink) {
+        if let Some(parent) = event.get(Field::ParentMessageId).filter(|_| event.kind == EventType::ToolCallStart)
+            && self.open_messages.get(parent).is_some_and(|message| !matches!(message.start, StartState::Sent))
         {
-            message.send_start(sink);
+            let parent = parent.clone().into_owned();
+            self.start_part(&parent, dialect, sink);
         }
+        self.carry_pending_with(event, dialect);
     }
 
-    /// Sends the deferred starts; the run guard closes the messages.
-    pub(crate) fn finish(&mut self, sink: &mut dyn CanonicalSink) {
-        for (_, mut message) in self.open_messages.drain() {
-            message.send_start(sink);
-        }
-    }
-}
-
-impl OpenMessage {
-    fn send_start(&mut self, sink: &mut dyn CanonicalSink) {
-        self.stop_thinking(sink);
-        if let StartState::Deferred(start) | StartState::CarriedBySpan(start) =
-            std::mem::replace(&mut self.start, StartState::Sent)
-        {
-            sink.emit(start);
-        }
+    /// Sends the pending starts.
+    pub(crate) fn send_starts(&mut self, dialect: &str, sink: &mut dyn CanonicalSink) {
+        let starts = self.pending.iter().filter(|event| event.kind == EventType::TextMessageStart);
+        let ids: Vec<_> = starts.map(|start| message_id(&start.members)).collect();
+        ids.iter().for_each(|id| self.start_part(id, dialect, sink));
     }
 
-    fn read_thinking(
-        &mut self,
-        event: Event<'_>,
-        mut own: Members<'_>,
-        data: &Json<'_>,
-        dialect: &str,
-        sink: &mut dyn CanonicalSink,
-    ) {
-        let mut data = json::parse_members(data).unwrap_or_default();
-        let text = carry::take(&mut data, block::CONTENT).unwrap_or(Json::EMPTY_STRING);
-        let ends = find_member(&data, block::THINKING).is_some_and(|value| value.as_str() == "false");
-        carry_members(&mut own, &THINKING_MEMBERS, &data, DATA);
-        let id = match &self.span_id {
-            Some(id) => id.clone(),
-            None => self.start_thinking(&event, dialect, sink),
-        };
-        let mut content = Event { kind: EventType::ReasoningMessageContent, ..event };
-        content.set(Field::MessageId, id);
-        content.set(Field::Delta, text.into_owned());
-        carry::pack(&mut content, dialect, own);
-        sink.emit(content);
-        if ends {
-            self.stop_thinking(sink);
-        }
-    }
-
-    fn start_thinking(&mut self, event: &Event<'_>, dialect: &str, sink: &mut dyn CanonicalSink) -> Json<'static> {
-        self.span_count += 1;
-        let id = self.id.with_suffix(&format!(":reasoning:{}", self.span_count));
-        let mut span = Event::new(EventType::ReasoningStart).with(Field::MessageId, id.clone());
-        let mut own: Members<'_> = vec![(MemberKey::Known(Field::MessageId), self.id.clone())];
-        let mut happened = event.get_owned(Field::Timestamp);
-        self.start = match std::mem::replace(&mut self.start, StartState::Sent) {
-            StartState::Deferred(start) => {
-                own.push((carry::extension_key(START), json::to_object(&start.members)));
-                happened = start.get(Field::Timestamp).cloned();
-                StartState::CarriedBySpan(start)
+    /// Ends the reasoning of open messages and starts the empty ones; the run guard ends the messages.
+    pub(crate) fn finish(&mut self, dialect: &str, sink: &mut dyn CanonicalSink) {
+        let ids: Vec<_> = self.open_messages.iter().map(|(id, _)| id.clone()).collect();
+        for id in &ids {
+            let Some(message) = self.open_messages.get(id) else { continue };
+            if message.is_empty() {
+                self.start_part(id, dialect, sink);
+            } else if message.span_id.is_some() {
+                let note = self.carry_pending();
+                let mut out = BoundaryCarrier { note, dialect, sink };
+                self.open_messages.get_mut(id).into_iter().for_each(|message| message.stop_thinking(&mut out));
             }
-            later => later,
-        };
-        if let Some(timestamp) = happened {
-            span.set(Field::Timestamp, timestamp);
         }
-        carry::pack(&mut span, dialect, own);
-        sink.emit(span);
-        let start = Event::new(EventType::ReasoningMessageStart).with(Field::MessageId, id.clone());
-        sink.emit(start.with(Field::Role, Json::string(crate::event::input::REASONING)));
-        self.span_id = Some(id.clone());
-        id
+        self.open_messages = IdMap::default();
     }
 
-    fn stop_thinking(&mut self, sink: &mut dyn CanonicalSink) {
-        if let Some(id) = self.span_id.take() {
-            sink.emit(Event::new(EventType::ReasoningMessageEnd).with(Field::MessageId, id.clone()));
-            sink.emit(Event::new(EventType::ReasoningEnd).with(Field::MessageId, id));
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.held_bytes
+    }
+
+    fn push_pending(&mut self, boundary: Event<'static>) {
+        self.held_bytes += memory_limits::event_cost(&boundary);
+        self.pending.push(boundary);
+    }
+
+    /// Returns the start of a message if nothing is pending after it.
+    fn take_last_start(&mut self, id: &Json<'_>) -> Option<Event<'static>> {
+        let is_start = |event: &mut Event<'static>| {
+            event.kind == EventType::TextMessageStart && event.get(Field::MessageId).is_some_and(|own| own.is_same(id))
+        };
+        let start = self.pending.pop_if(is_start)?;
+        self.held_bytes = self.held_bytes.saturating_sub(memory_limits::event_cost(&start));
+        Some(start)
+    }
+
+    /// Returns the note with the pending boundaries, if there are any.
+    fn carry_pending(&mut self) -> Option<Json<'static>> {
+        if self.pending.is_empty() {
+            return None;
+        }
+        let pending = std::mem::take(&mut self.pending);
+        let list: Vec<_> =
+            pending.iter().map(|event| json::to_event_object(event.kind.wire(), &event.members)).collect();
+        for boundary in pending {
+            let message = self.open_messages.get_mut(boundary.get(Field::MessageId).unwrap_or(&Json::EMPTY_STRING));
+            match message.filter(|_| boundary.kind == EventType::TextMessageStart) {
+                Some(message) => message.start = StartState::Carried(boundary),
+                None => self.held_bytes = self.held_bytes.saturating_sub(memory_limits::event_cost(&boundary)),
+            }
+        }
+        Some(json::to_array(&list))
+    }
+
+    fn carry_pending_with(&mut self, event: &mut Event<'_>, dialect: &str) {
+        if let Some(note) = self.carry_pending() {
+            carry::pack(event, dialect, vec![(carry::extension_key(BEFORE), note)]);
         }
     }
 }

@@ -1,124 +1,248 @@
 //! Content as a client of output blocks stores it: concatenated blocks, `{…}{…}` (seed §4.1, where the client joins all
 //! deltas of a message and parses the result). Requests and snapshots contain this form.
 //!
-//! Text blocks become the message's content, thinking becomes reasoning messages, and every other block becomes an
-//! activity message. Their ids match the stream's where the content determines them (block ids are not stored). Blocks
-//! with more than text are carried whole, and restored if the message is unchanged.
+//! It is read as the stream would be (`block_reader`): text, thinking and other blocks become messages in their order,
+//! text behind something else a further part. Their ids match the stream's where the content determines them (block
+//! ids are not stored). The stored form is carried, and restored if the text is unchanged.
 
-use super::block_activity::{BlockCounts, OutputBlock, is_activity_block};
-use super::blocks::{BLOCKS_NOTE, DeltaContent, parse_delta};
+use super::block_activity::{BlockCounts, OutputBlock};
+use super::blocks::{BLOCKS_NOTE, BlockText, DeltaContent, parse_delta, take_text};
 use super::members::block;
+use super::message_parts::is_part_of;
 use super::user_content;
 use crate::codec::json;
 use crate::dialect::carry;
 use crate::dialect::message_adapter::SurroundingMessages;
 use crate::event::input::{ACTIVITY, ASSISTANT, MessageMembers, REASONING, USER};
-use crate::event::{Field, IdMap, Json, JsonType, MemberKey, Members, find_member, get, get_owned, set};
-use std::borrow::Cow;
+use crate::event::{Field, IdMap, Json, JsonType, MemberKey, Members, find_member, get, get_owned, remove, set};
+
+/// Stores a message that only has blocks, on the first of them.
+const MESSAGE_NOTE: &str = "$message";
+
+/// Stores the text of a message's first part, to which the others were added.
+const FIRST_PART: &str = "$content";
 
 struct StoredBlocks {
-    text: Json<'static>,
-    /// the other blocks; true if the block comes after the start of the text
-    non_text: Vec<(NonTextBlock, bool)>,
+    items: Vec<StoredItem>,
     is_plain: bool,
 }
 
-enum NonTextBlock {
+/// One message for the client.
+enum StoredItem {
     /// text with its escapes
-    Thinking(String),
+    Text(String),
+    Thinking {
+        text: String,
+        is_over: bool,
+    },
     Block(OutputBlock<'static>),
 }
 
-/// Replaces stored blocks with their text, and returns the other blocks as messages.
+/// Replaces stored blocks with the text of the first part, and returns the rest as messages.
 pub(super) fn read(canonical: &mut Members<'_>, own: &mut Members<'_>, dialect: &str) -> SurroundingMessages {
     let mut surrounding = SurroundingMessages::default();
-    let role = get(canonical, Field::Role);
-    if role.is_some_and(|role| role.is_str(USER)) {
+    if has_role(canonical, USER) {
         user_content::read(canonical, own);
         return surrounding;
     }
-    if !role.is_some_and(|role| role.is_str(ASSISTANT)) {
+    if !has_role(canonical, ASSISTANT) {
         return surrounding;
     }
     let Some(content) = get(canonical, Field::Content).cloned() else {
         return surrounding;
     };
-    let Some(StoredBlocks { text, non_text: around, is_plain: plain }) = parse_blocks(&content) else {
+    let Some(stored) = parse_blocks(&content) else {
         return surrounding;
     };
-    set(canonical, MemberKey::Known(Field::Content), text);
+    let texts = stored.texts();
+    let has_text = !texts.is_empty();
+    set(canonical, MemberKey::Known(Field::Content), texts.into_iter().next().unwrap_or(Json::EMPTY_STRING));
     // Content that was not a string must also be restored.
-    if !plain || find_member(own, carry::AS_JSON_NOTE).is_some() {
+    if !stored.is_plain || find_member(own, carry::AS_JSON_NOTE).is_some() {
         own.push((carry::extension_key(BLOCKS_NOTE), content.into_owned()));
     }
     let id = get_owned(canonical, Field::Id).unwrap_or(Json::EMPTY_STRING);
+    surrounding.replaces_message = !has_text && !stored.items.is_empty() && get(canonical, Field::ToolCalls).is_none();
     let mut spans = 0;
+    let mut parts = 0;
     let mut blocks = BlockCounts::default();
-    for (one, behind) in around {
-        let message = match one {
-            NonTextBlock::Thinking(text) => {
+    for item in stored.items {
+        let mut origin = vec![(MemberKey::Known(Field::MessageId), id.clone())];
+        let message = match item {
+            StoredItem::Text(_) if parts == 0 => {
+                parts = 1;
+                continue;
+            }
+            StoredItem::Text(text) => {
+                parts += 1;
+                vec![
+                    (MemberKey::Known(Field::Id), id.with_suffix(&format!(":{parts}"))),
+                    (MemberKey::Known(Field::Role), Json::string(ASSISTANT)),
+                    (MemberKey::Known(Field::Content), to_string(&text)),
+                    (MemberKey::Known(Field::Metadata), carry::merge(None, dialect, origin)),
+                ]
+            }
+            StoredItem::Thinking { text, .. } => {
                 spans += 1;
-                let own_members = vec![(MemberKey::Known(Field::MessageId), id.clone())];
                 vec![
                     (MemberKey::Known(Field::Id), id.with_suffix(&format!(":reasoning:{spans}"))),
                     (MemberKey::Known(Field::Role), Json::string(REASONING)),
-                    (MemberKey::Known(Field::Content), Json::from_trusted(format!("\"{text}\""))),
-                    (MemberKey::Known(Field::Metadata), carry::merge(None, dialect, own_members)),
+                    (MemberKey::Known(Field::Content), to_string(&text)),
+                    (MemberKey::Known(Field::Metadata), carry::merge(None, dialect, origin)),
                 ]
             }
-            NonTextBlock::Block(one) => {
-                let mut own_members = Members::new();
-                let shown = blocks.read(id.clone(), one, &mut own_members, dialect);
+            StoredItem::Block(one) => {
+                origin.clear();
+                let shown = blocks.read(id.clone(), one, &mut origin, dialect);
                 vec![
                     (MemberKey::Known(Field::Id), shown.id),
                     (MemberKey::Known(Field::Role), Json::string(ACTIVITY)),
                     (MemberKey::Known(Field::ActivityType), shown.activity_type),
                     (MemberKey::Known(Field::Content), shown.content),
-                    (MemberKey::Known(Field::Metadata), carry::merge(None, dialect, own_members)),
+                    (MemberKey::Known(Field::Metadata), carry::merge(None, dialect, origin)),
                 ]
             }
         };
-        match behind {
-            true => surrounding.after.push(message),
-            false => surrounding.before.push(message),
+        match parts {
+            0 => surrounding.before.push(message),
+            _ => surrounding.after.push(message),
         }
     }
     surrounding
 }
 
-/// Removes reasoning and activities that an unchanged message already contains as blocks.
-pub(super) fn remove_repeated(messages: &mut Vec<MessageMembers<'_>>, dialect: &str) {
-    let intact = messages.iter().filter(|message| stored_blocks(message, dialect).is_some());
-    let intact: IdMap<()> = intact.filter_map(|message| Some((get_owned(message, Field::Id)?, ()))).collect();
+/// Carries a message that only has blocks on the first of the messages that replace it.
+pub(super) fn carry_message(message: &Members<'_>, first: &mut MessageMembers<'static>, dialect: &str) {
+    let note = vec![(carry::extension_key(MESSAGE_NOTE), json::to_object(message))];
+    let metadata = carry::merge(get(first, Field::Metadata), dialect, note);
+    set(first, MemberKey::Known(Field::Metadata), metadata);
+}
+
+/// Joins the parts of messages again, and removes what an unchanged message contains as blocks.
+pub(super) fn join_parts(messages: &mut Vec<MessageMembers<'_>>, dialect: &str) {
+    restore_messages(messages, dialect);
+    let mut texts: IdMap<Vec<Json<'static>>> = IdMap::default();
+    for message in messages.iter_mut() {
+        let Some(id) = get_owned(message, Field::Id).filter(|_| has_role(message, ASSISTANT)) else { continue };
+        if part_origin(message, dialect).is_none()
+            && let Some(origin) = unnoted_origin(&id, &texts)
+        {
+            let note = vec![(MemberKey::Known(Field::MessageId), origin)];
+            let metadata = carry::merge(get(message, Field::Metadata), dialect, note);
+            set(message, MemberKey::Known(Field::Metadata), metadata);
+        }
+        let text = get_owned(message, Field::Content).filter(|content| content.json_type() == JsonType::String);
+        let text = text.unwrap_or(Json::EMPTY_STRING);
+        match part_origin(message, dialect) {
+            None => {
+                texts.insert(id, vec![text]);
+            }
+            Some(origin) if texts.contains(&origin) => {
+                texts.get_mut(&origin).into_iter().for_each(|texts| texts.push(text.clone()));
+            }
+            // The client no longer has the first part.
+            Some(origin) => {
+                set(message, MemberKey::Known(Field::Id), origin.clone());
+                take_note(message, dialect, Field::MessageId.camel());
+                texts.insert(origin, vec![text]);
+            }
+        }
+    }
+    let mut intact: IdMap<()> = IdMap::default();
+    for message in messages.iter_mut().filter(|message| has_role(message, ASSISTANT)) {
+        let Some(id) = get_owned(message, Field::Id) else { continue };
+        let Some(texts) = texts.get(&id) else { continue };
+        let stored = carried_member(message, dialect, BLOCKS_NOTE);
+        let is_intact = stored.as_ref().and_then(parse_blocks).is_some_and(|stored| stored.has_texts(texts));
+        if is_intact {
+            intact.insert(id, ());
+        } else if let [first, _, ..] = &texts[..] {
+            let whole: String = texts.iter().map(Json::unquoted).collect();
+            let note = vec![(carry::extension_key(FIRST_PART), first.clone())];
+            let metadata = carry::merge(get(message, Field::Metadata), dialect, note);
+            set(message, MemberKey::Known(Field::Metadata), metadata);
+            set(message, MemberKey::Known(Field::Content), to_string(&whole));
+        }
+    }
     if intact.is_empty() {
         return;
     }
     messages.retain(|message| {
-        let is_shown = get(message, Field::Role).is_some_and(|role| role.is_str(REASONING) || role.is_str(ACTIVITY));
-        let carried = if is_shown { carried_members(message, dialect) } else { None };
-        let origin = carried.as_ref().and_then(|carried| get(carried, Field::MessageId));
-        !origin.is_some_and(|origin| intact.contains(origin))
+        let is_shown = has_role(message, REASONING) || has_role(message, ACTIVITY);
+        let origin = match is_shown {
+            true => carried_member(message, dialect, Field::MessageId.camel()),
+            false => part_origin(message, dialect),
+        };
+        !origin.is_some_and(|origin| intact.contains(&origin))
     });
 }
 
-fn stored_blocks(message: &MessageMembers<'_>, dialect: &str) -> Option<Json<'static>> {
-    let stored = carry::take(&mut carried_members(message, dialect)?, BLOCKS_NOTE)?;
-    let content = get(message, Field::Content)?;
-    parse_blocks(&stored)?.text.is_same(content).then_some(stored)
+/// Returns true for a further part of a message, whose text the first part contains now.
+pub(super) fn is_joined_part(message: &Members<'_>, dialect: &str) -> bool {
+    has_role(message, ASSISTANT) && part_origin(message, dialect).is_some()
 }
 
-fn carried_members(message: &MessageMembers<'_>, dialect: &str) -> Option<Members<'static>> {
-    json::parse_owned_members(&json::parse_member(get(message, Field::Metadata)?, dialect)?)
+/// Restores messages that only had blocks.
+fn restore_messages(messages: &mut Vec<MessageMembers<'_>>, dialect: &str) {
+    let mut at = 0;
+    while at < messages.len() {
+        let whole = take_note(&mut messages[at], dialect, MESSAGE_NOTE);
+        if let Some(whole) = whole.as_ref().and_then(json::parse_message).map(crate::event::into_owned_members)
+            && has_role(&whole, ASSISTANT)
+        {
+            messages.insert(at, whole);
+            at += 1;
+        }
+        at += 1;
+    }
+}
+
+/// Returns the message of which this is a further part.
+fn part_origin(message: &Members<'_>, dialect: &str) -> Option<Json<'static>> {
+    let origin = carried_member(message, dialect, Field::MessageId.camel())?;
+    is_part_of(get(message, Field::Id)?, &origin).then_some(origin)
+}
+
+/// Returns the message whose next part has this id. Clients before 0.0.59 do not keep metadata, so only the id shows it.
+fn unnoted_origin(id: &Json<'_>, texts: &IdMap<Vec<Json<'static>>>) -> Option<Json<'static>> {
+    let id = id.text()?;
+    let (origin, number) = id.rsplit_once(':')?;
+    let origin = Json::string(origin);
+    let number: usize = number.parse().ok()?;
+    let is_next = texts.get(&origin).is_some_and(|texts| texts.len() + 1 == number);
+    is_next.then_some(origin)
+}
+
+fn carried_member(message: &Members<'_>, dialect: &str, name: &str) -> Option<Json<'static>> {
+    let metadata = get(message, Field::Metadata).filter(|metadata| metadata.as_str().contains(name))?;
+    json::parse_member(&json::parse_member(metadata, dialect)?, name)
+}
+
+fn take_note(message: &mut MessageMembers<'_>, dialect: &str, name: &str) -> Option<Json<'static>> {
+    let (metadata, note) = carry::take_from_metadata(get(message, Field::Metadata)?, dialect, name)?;
+    match metadata {
+        Some(metadata) => set(message, MemberKey::Known(Field::Metadata), metadata),
+        None => drop(remove(message, Field::Metadata)),
+    }
+    Some(note)
+}
+
+fn has_role(message: &Members<'_>, role: &str) -> bool {
+    get(message, Field::Role).is_some_and(|own| own.is_str(role))
+}
+
+fn to_string(escaped: &str) -> Json<'static> {
+    Json::from_trusted(format!("\"{escaped}\""))
 }
 
 /// Restores the stored form; `own` holds the carried members.
 pub(super) fn write(outgoing: &mut Members<'_>, own: &mut Members<'_>, canonical: &mut Members<'_>, blocks: bool) {
     let stored = carry::take(own, BLOCKS_NOTE);
-    let role = get(outgoing, Field::Role);
-    if role.is_some_and(|role| role.is_str(USER)) {
+    let first_part = carry::take(own, FIRST_PART).map(Json::into_owned);
+    if has_role(outgoing, USER) {
         return user_content::write(outgoing, stored.map(Json::into_owned), canonical);
     }
-    if !role.is_some_and(|role| role.is_str(ASSISTANT)) {
+    if !has_role(outgoing, ASSISTANT) {
         return;
     }
     let Some(content) =
@@ -126,7 +250,12 @@ pub(super) fn write(outgoing: &mut Members<'_>, own: &mut Members<'_>, canonical
     else {
         return;
     };
-    let intact = stored.filter(|stored| parse_blocks(stored).is_some_and(|whole| whole.text.is_same(&content)));
+    let carried = first_part.clone().unwrap_or_else(|| content.clone().into_owned());
+    let has_text = |stored: &Json<'_>| {
+        let first = parse_blocks(stored).map(|stored| stored.texts().into_iter().next());
+        first.is_some_and(|first| first.unwrap_or(Json::EMPTY_STRING).is_same(&content))
+    };
+    let intact = stored.filter(|stored| first_part.is_none() && has_text(stored));
     match intact {
         Some(stored) => set(outgoing, MemberKey::Known(Field::Content), stored.into_owned()),
         None if blocks && !content.is_str("") => {
@@ -136,22 +265,58 @@ pub(super) fn write(outgoing: &mut Members<'_>, own: &mut Members<'_>, canonical
             });
             let whole = json::build_object(|object| object.member(block::OUTPUT, output.as_str()));
             set(outgoing, MemberKey::Known(Field::Content), Json::string(whole.as_str()));
+            if first_part.is_some() {
+                canonical.push((MemberKey::Known(Field::Content), carried));
+            }
         }
-        // Reading would mistake this text for stored blocks.
-        None if parse_blocks(&content).is_some() => {
-            canonical.push((MemberKey::Known(Field::Content), content.into_owned()));
+        // Reading would mistake this text for stored blocks, or for that of one part.
+        None if first_part.is_some() || parse_blocks(&content).is_some() => {
+            canonical.push((MemberKey::Known(Field::Content), carried));
         }
         None => {}
+    }
+}
+
+impl StoredBlocks {
+    fn texts(&self) -> Vec<Json<'static>> {
+        let text = |item: &StoredItem| match item {
+            StoredItem::Text(text) => Some(to_string(text)),
+            StoredItem::Thinking { .. } | StoredItem::Block(_) => None,
+        };
+        self.items.iter().filter_map(text).collect()
+    }
+
+    /// Returns true if the parts of a message have these texts. A message with blocks alone has an empty one.
+    fn has_texts(&self, texts: &[Json<'_>]) -> bool {
+        let mut own = self.texts();
+        if own.is_empty() {
+            own.push(Json::EMPTY_STRING);
+        }
+        own.len() == texts.len() && own.iter().zip(texts).all(|(own, text)| own.is_same(text))
+    }
+
+    fn push_text(&mut self, piece: &str) {
+        match self.items.last_mut() {
+            Some(StoredItem::Text(text)) => text.push_str(piece),
+            _ => self.items.push(StoredItem::Text(piece.to_owned())),
+        }
+    }
+
+    fn push_thinking(&mut self, piece: &str, ends: bool) {
+        match self.items.last_mut() {
+            Some(StoredItem::Thinking { text, is_over }) if !*is_over => {
+                text.push_str(piece);
+                *is_over = ends;
+            }
+            _ => self.items.push(StoredItem::Thinking { text: piece.to_owned(), is_over: ends }),
+        }
     }
 }
 
 /// Returns `None` unless the content consists only of blocks.
 fn parse_blocks(content: &Json<'_>) -> Option<StoredBlocks> {
     let whole = content.text().filter(|text| text.starts_with('{'))?;
-    let mut text = String::from("\"");
-    let mut stored = StoredBlocks { text: Json::NULL, non_text: Vec::new(), is_plain: true };
-    let mut has_text = false;
-    let mut thinks = false;
+    let mut stored = StoredBlocks { items: Vec::new(), is_plain: true };
     for value in json::parse_sequence(&whole)? {
         let DeltaContent::Block { kind, mut output, rest } = parse_delta(Some(&value)) else {
             return None;
@@ -159,42 +324,22 @@ fn parse_blocks(content: &Json<'_>) -> Option<StoredBlocks> {
         if kind.json_type() != JsonType::String {
             return None;
         }
-        if kind.is_str(block::TEXT)
-            && let Some(piece) = take_string(&mut output, block::CONTENT)
-        {
-            stored.is_plain &= rest.is_empty() && output.is_empty();
-            text.push_str(piece.unquoted());
-            (has_text, thinks) = (true, false);
-        } else if kind.is_str(block::THINKING)
-            && let Some(data) = carry::take(&mut output, block::DATA)
-            && let Some(piece) = json::parse_members(&data)
-                .and_then(|mut data| take_string(&mut data, block::CONTENT).map(Json::into_owned))
-        {
-            stored.is_plain = false;
-            match stored.non_text.last_mut().filter(|_| thinks) {
-                Some((NonTextBlock::Thinking(all), _)) => all.push_str(piece.unquoted()),
-                _ => stored.non_text.push((NonTextBlock::Thinking(piece.unquoted().to_owned()), has_text)),
+        match take_text(&kind, &mut output) {
+            BlockText::Text { text, place } => {
+                stored.is_plain &= rest.is_empty() && output.is_empty() && place.is_usual_for_text();
+                stored.push_text(text.unquoted());
+                continue;
             }
-            thinks = true;
-        } else {
-            if is_activity_block(&kind) {
+            BlockText::Thinking { text, place } => stored.push_thinking(text.unquoted(), place.ends_thinking()),
+            BlockText::None => {
                 let members = crate::event::into_owned_members(output);
                 let delta_members = crate::event::into_owned_members(rest);
-                stored
-                    .non_text
-                    .push((NonTextBlock::Block(OutputBlock { kind: kind.into_owned(), members, delta_members }), true));
+                stored.items.push(StoredItem::Block(OutputBlock { kind: kind.into_owned(), members, delta_members }));
             }
-            // In a stream, too, the text starts before such a block.
-            (stored.is_plain, thinks, has_text) = (false, false, true);
+            // A stream sends such a block whole.
+            BlockText::Unreadable => {}
         }
+        stored.is_plain = false;
     }
-    text.push('"');
-    stored.text = Json::from_trusted(Cow::Owned(text));
     Some(stored)
-}
-
-fn take_string<'a>(members: &mut Members<'a>, name: &str) -> Option<Json<'a>> {
-    let at =
-        members.iter().position(|(key, value)| carry::is_named(key, name) && value.json_type() == JsonType::String)?;
-    Some(members.remove(at).1)
 }

@@ -1,8 +1,12 @@
 //! Writes text and reasoning events as output blocks, or as strings if the route requests them.
 
-use super::block_activity::{BlockCounts, OutputBlock, WHOLE_BLOCK, is_activity_block};
-use super::blocks::{DATA, DELTA, OUTPUT, START, TEXT, THINKING_MEMBERS, build_delta, copy_members};
+use super::block_activity::{BlockCounts, OutputBlock, WHOLE_BLOCK, block_id, is_activity_block};
+use super::blocks::{
+    STRING, TEXT, build_delta, build_text_output, build_thinking, has_block_members, parse_text_blocks,
+    take_block_members,
+};
 use super::members::block;
+use super::message_parts::MessageParts;
 use super::{collaboration, placeholder};
 use crate::codec::json;
 use crate::dialect::carry;
@@ -13,25 +17,19 @@ use crate::event::{
     Event, EventType, Field, IdMap, Json, MemberKey, Members, find_member, get, get_owned, message_id, remove,
 };
 
-/// The message in which reasoning arrived.
-pub(super) enum ReasoningOrigin {
-    /// none of this dialect
-    Foreign,
-    OpenMessage,
-    /// a message that begins with this event
-    NewMessage(Event<'static>),
-}
-
 #[derive(Debug, Default)]
 pub(super) struct BlockWriter {
     /// the role of each open message
     open_messages: IdMap<Json<'static>>,
+    closed_messages: IdMap<()>,
     nonempty_messages: IdMap<()>,
     /// the ids of the messages in which the dialect sent reasoning messages, by the reasoning's id
     native_reasoning: IdMap<Json<'static>>,
     /// the start time in ms of each open reasoning message that is rendered as blocks
     rendered_since: IdMap<i64>,
     blocks: BlockCounts,
+    /// activities whose blocks have ids
+    shown_blocks: IdMap<()>,
 }
 
 impl BlockWriter {
@@ -50,21 +48,22 @@ impl BlockWriter {
 
     /// Writes text in its original format, or in the route's configured format.
     pub(crate) fn write_content(&self, parts: &mut OutgoingEvent<'_>, content: TextFormat) {
-        let blocks = parts
-            .extensions
-            .iter()
-            .any(|(key, _)| [block::LAYOUT, DELTA, OUTPUT].iter().any(|name| carry::is_named(key, name)));
+        if let Some(string) = carry::take(&mut parts.extensions, STRING) {
+            take_block_members(&mut parts.extensions);
+            return crate::event::set(&mut parts.members, MemberKey::Known(Field::Delta), string);
+        }
+        let blocks = has_block_members(&parts.extensions);
         let string = carry::take(&mut parts.extensions, TEXT).is_some();
         if (content == TextFormat::String || string) && !blocks {
+            // Reading would mistake this text for blocks.
+            if let Some(delta) = get(&parts.members, Field::Delta).filter(|delta| parse_text_blocks(delta).is_some()) {
+                let delta = delta.clone();
+                parts.canonical.push((MemberKey::Known(Field::Delta), delta));
+            }
             return;
         }
         let text = remove(&mut parts.members, Field::Delta).unwrap_or(Json::EMPTY_STRING);
-        let rest = carry::take(&mut parts.extensions, OUTPUT).map(Json::into_owned);
-        let output = json::build_object(|object| {
-            object.string_member(json::TYPE, block::TEXT);
-            object.member(block::CONTENT, text.as_str());
-            copy_members(object, rest.as_ref());
-        });
+        let output = build_text_output(&text, &mut parts.extensions);
         let delta = build_delta(&mut parts.extensions, &output);
         parts.members.push((MemberKey::Known(Field::Delta), delta));
     }
@@ -84,33 +83,32 @@ impl BlockWriter {
         self.is_open(&id) && !self.nonempty_messages.contains(&id)
     }
 
+    /// Returns true if the message may have an id that was used before: the end of such a message alone does not show
+    /// that it started.
+    pub(crate) fn is_reopened(&self, message: &Json<'_>) -> bool {
+        self.closed_messages.contains(message)
+    }
+
     /// Adds the role from the start of a message to its end.
     pub(crate) fn end_message(&mut self, parts: &mut OutgoingEvent<'_>) {
         let id = message_id(&parts.members);
         self.nonempty_messages.remove(&id);
         let Some(role) = self.open_messages.remove(&id) else { return };
+        self.closed_messages.insert(id, ());
         if !parts.extensions.iter().any(|(key, _)| *key == MemberKey::Known(Field::Role)) {
             parts.extensions.push((MemberKey::Known(Field::Role), role));
         }
     }
 
-    /// Recognizes reasoning that the dialect sent inside a message.
-    pub(crate) fn adopt_native(&mut self, reasoning: &Json<'_>, own: &mut Members<'static>) -> ReasoningOrigin {
+    /// Recognizes reasoning that the dialect sent inside an open message.
+    pub(crate) fn adopt_native(&mut self, reasoning: &Json<'_>, own: &Members<'static>, parts: &MessageParts) -> bool {
         // Only the reader creates such ids.
-        let message = get(own, Field::MessageId).filter(|message| is_span_of(reasoning, message)).cloned();
-        let Some(message) = message else { return ReasoningOrigin::Foreign };
-        remove(own, Field::MessageId);
-        let open = self.is_open(&message);
-        self.native_reasoning.insert(reasoning.clone().into_owned(), message);
-        let start = carry::take(own, START).filter(|_| !open);
-        match start.as_ref().and_then(json::parse_members) {
-            Some(members) => ReasoningOrigin::NewMessage(Event {
-                kind: EventType::TextMessageStart,
-                members: crate::event::into_owned_members(members),
-                source: None,
-            }),
-            None => ReasoningOrigin::OpenMessage,
-        }
+        let message = get(own, Field::MessageId).filter(|message| is_span_of(reasoning, message));
+        let Some(message) = message.filter(|message| self.is_open(message) && !parts.is_text_open(message)) else {
+            return false;
+        };
+        self.native_reasoning.insert(reasoning.clone().into_owned(), message.clone());
+        true
     }
 
     pub(crate) fn message_of_reasoning(&self, reasoning: &Json<'_>) -> Option<&Json<'static>> {
@@ -121,32 +119,11 @@ impl BlockWriter {
         self.native_reasoning.remove(reasoning);
     }
 
-    /// Builds a thinking block from the original members in `own`, or renders a new one.
-    pub(crate) fn build_thinking(&mut self, text: &Json<'_>, own: &mut Members<'_>) -> Json<'static> {
-        let rest = carry::take(own, DATA).map(Json::into_owned);
-        let data = json::build_object(|object| {
-            object.member(block::CONTENT, text.as_str());
-            for name in THINKING_MEMBERS.iter().filter(|_| rest.is_none()) {
-                if let Some(value) = carry::take(own, name) {
-                    object.member(name, value.as_str());
-                }
-            }
-            copy_members(object, rest.as_ref());
-        });
-        let more = carry::take(own, OUTPUT).map(Json::into_owned);
-        let output = json::build_object(|object| {
-            object.string_member(json::TYPE, block::THINKING);
-            object.member(block::DATA, data.as_str());
-            copy_members(object, more.as_ref());
-        });
-        build_delta(own, &output)
-    }
-
     /// Renders a thought that is over.
     pub(crate) fn render_thought(text: &Json<'_>) -> Json<'static> {
         let mut writer = BlockWriter::default();
         let mut data = writer.rendered_members(&Json::NULL, EventType::ReasoningMessageEnd, 0);
-        writer.build_thinking(text, &mut data)
+        build_thinking(text, &mut data)
     }
 
     /// Returns the members of a rendered block: the elapsed time, and whether thinking continues.
@@ -170,7 +147,12 @@ impl BlockWriter {
 
 impl BlockWriter {
     /// Writes an activity as its original block; returns `None` if the block would not be read back unchanged.
-    pub(crate) fn match_block<'a>(&mut self, event: &Event<'a>, dialect: &str) -> Option<OutgoingEvent<'a>> {
+    pub(crate) fn match_block<'a>(
+        &mut self,
+        event: &Event<'a>,
+        parts: &MessageParts,
+        dialect: &str,
+    ) -> Option<OutgoingEvent<'a>> {
         let kind = block_type(event.get(Field::ActivityType)?, dialect).filter(is_activity_block)?;
         let content = event.get(Field::Content).filter(|_| event.kind == EventType::ActivitySnapshot)?;
         let mut outgoing = collaboration::split_activity(event, dialect, &[]);
@@ -188,13 +170,20 @@ impl BlockWriter {
         let one = OutputBlock { kind, members: output, delta_members: Members::new() };
         let activity = self.blocks.to_activity(&message, &one, &outgoing.extensions, dialect);
         let note = carry::carried_member(event, dialect, WHOLE_BLOCK);
-        if event.get(Field::MessageId) != Some(&activity.id)
+        let has_block_id = block_id(&outgoing.extensions).is_some();
+        // Only a block that replaces another leaves the text open.
+        let is_known = has_block_id && self.shown_blocks.contains(&activity.id);
+        if (parts.is_text_open(&message) && !is_known)
+            || event.get(Field::MessageId) != Some(&activity.id)
             || *content != activity.content
             || note != activity.is_whole_block.then(|| Json::from_trusted("true"))
         {
             return None;
         }
         self.blocks.count_block(&message, &outgoing.extensions);
+        if has_block_id {
+            self.shown_blocks.insert(activity.id, ());
+        }
         let output = json::build_object(|object| {
             object.member(json::TYPE, one.kind.as_str());
             one.members.iter().for_each(|member| object.copy_member(member, false));

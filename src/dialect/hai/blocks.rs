@@ -2,14 +2,23 @@
 //!
 //! `block_reader` converts blocks to text and reasoning events; `block_writer` converts them back.
 
+use super::block_activity::is_activity_block;
 use super::members::block;
 use crate::codec::json;
 use crate::dialect::carry;
 use crate::event::{Json, JsonType, Member, MemberKey, Members, find_member};
 use std::ops::Range;
 
-/// Stores, on a reasoning span, the start of the message that follows.
-pub(super) const START: &str = "$start";
+/// Lists the starts and ends of messages between the previous event and this one.
+pub(super) const BEFORE: &str = "$before";
+/// Marks the end of a text part whose message goes on.
+pub(super) const PART_END: &str = "$open";
+/// Stores a string delta that contained blocks, on the first of them.
+pub(super) const STRING: &str = "$string";
+/// Marks the other blocks of a string delta.
+pub(super) const REST: &str = "$rest";
+/// Names the member of the output with the text, if it is not the usual one.
+const PLACE: &str = "$at";
 /// Stores a block's members that have no fixed name.
 pub(super) const DELTA: &str = "$delta";
 pub(super) const OUTPUT: &str = "$output";
@@ -38,24 +47,126 @@ pub(super) fn parse_delta<'a>(value: Option<&'a Json<'_>>) -> DeltaContent<'a> {
     block().unwrap_or(DeltaContent::Plain)
 }
 
-/// Returns the text of a text or thinking block.
-pub(super) fn block_text<'a>(value: &'a Json<'_>) -> Option<Json<'a>> {
-    match parse_delta(Some(value)) {
-        DeltaContent::Plain => None,
-        DeltaContent::Block { kind, mut output, .. } if kind.is_str(block::THINKING) => {
-            let data = carry::take(&mut output, block::DATA)?;
-            json::parse_member(&data, block::CONTENT)
+/// The text of a block, according to its type.
+pub(super) enum BlockText<'a> {
+    /// the block is neither text nor thinking
+    None,
+    /// the block has no text, or is not a block of this dialect
+    Unreadable,
+    Text {
+        text: Json<'static>,
+        place: TextPlace<'a>,
+    },
+    Thinking {
+        text: Json<'static>,
+        place: TextPlace<'a>,
+    },
+}
+
+/// The place of a block's text: "包含type和data/content字段" (seed §4.2, build_business_data_content).
+pub(super) enum TextPlace<'a> {
+    /// `content`, as in build_text_output
+    Content,
+    /// `data`, a string
+    Data,
+    /// `data.content`, as in build_thinking_output, beside other members
+    DataContent(Members<'a>),
+}
+
+impl TextPlace<'_> {
+    pub(super) fn is_usual_for_text(&self) -> bool {
+        matches!(self, TextPlace::Content)
+    }
+
+    /// Returns true if the members next to the text say that the agent no longer thinks.
+    pub(super) fn ends_thinking(&self) -> bool {
+        match self {
+            TextPlace::DataContent(rest) => {
+                find_member(rest, block::THINKING).is_some_and(|value| value.as_str() == "false")
+            }
+            TextPlace::Content | TextPlace::Data => false,
         }
-        DeltaContent::Block { mut output, .. } => carry::take(&mut output, block::CONTENT),
+    }
+
+    /// Notes the place of a text block's text.
+    pub(super) fn note_text(&self, own: &mut Members<'_>) {
+        match self {
+            TextPlace::Content => {}
+            TextPlace::Data => own.push((carry::extension_key(PLACE), Json::string(block::DATA))),
+            TextPlace::DataContent(rest) => own.push((carry::extension_key(DATA), json::to_object(rest))),
+        }
+    }
+
+    /// Notes the place of a thinking block's text, and carries the members next to it.
+    pub(super) fn note_thinking(&self, own: &mut Members<'_>) {
+        match self {
+            TextPlace::Content => own.push((carry::extension_key(PLACE), Json::string(block::CONTENT))),
+            TextPlace::Data => own.push((carry::extension_key(PLACE), Json::string(block::DATA))),
+            TextPlace::DataContent(rest) => carry_members(own, &THINKING_MEMBERS, rest, DATA),
+        }
     }
 }
 
-pub(super) fn has_text_member(members: &[Member<'_>], name: &str) -> bool {
-    find_member(members, name).is_some_and(|value| value.json_type() == JsonType::String)
+/// Takes the text out of a block. Text is usually in `content`, thinking in `data.content`.
+pub(super) fn take_text<'a>(kind: &Json<'_>, output: &mut Members<'a>) -> BlockText<'a> {
+    let is_text = kind.is_str(block::TEXT);
+    if !is_text && !kind.is_str(block::THINKING) {
+        return if is_activity_block(kind) { BlockText::None } else { BlockText::Unreadable };
+    }
+    let found = if is_text {
+        take_content(output).or_else(|| take_data(output))
+    } else {
+        take_data(output).or_else(|| take_content(output))
+    };
+    match found {
+        None => BlockText::Unreadable,
+        Some((text, place)) if is_text => BlockText::Text { text, place },
+        Some((text, place)) => BlockText::Thinking { text, place },
+    }
 }
 
-pub(super) fn check_thinking_text(output: &[Member<'_>]) -> Option<()> {
-    json::parse_member(find_member(output, block::DATA)?, block::CONTENT)?.text().map(drop)
+fn take_content<'a>(output: &mut Members<'a>) -> Option<(Json<'static>, TextPlace<'a>)> {
+    Some((take_string(output, block::CONTENT)?.into_owned(), TextPlace::Content))
+}
+
+fn take_data<'a>(output: &mut Members<'a>) -> Option<(Json<'static>, TextPlace<'a>)> {
+    if let Some(text) = take_string(output, block::DATA) {
+        return Some((text.into_owned(), TextPlace::Data));
+    }
+    let mut data = json::parse_members(find_member(output, block::DATA)?)?;
+    let text = take_string(&mut data, block::CONTENT)?.into_owned();
+    let rest = crate::event::into_owned_members(data);
+    carry::take(output, block::DATA);
+    Some((text, TextPlace::DataContent(rest)))
+}
+
+fn take_string<'a>(members: &mut Members<'a>, name: &str) -> Option<Json<'a>> {
+    let at =
+        members.iter().position(|(key, value)| carry::is_named(key, name) && value.json_type() == JsonType::String)?;
+    Some(members.remove(at).1)
+}
+
+/// Returns the text of a text or thinking block.
+pub(super) fn block_text(value: &Json<'_>) -> Option<Json<'static>> {
+    let DeltaContent::Block { kind, mut output, .. } = parse_delta(Some(value)) else { return None };
+    match take_text(&kind, &mut output) {
+        BlockText::Text { text, .. } | BlockText::Thinking { text, .. } => Some(text),
+        BlockText::None | BlockText::Unreadable => None,
+    }
+}
+
+/// Returns the blocks of a string that consists only of them, as the client of the seed concatenates them (§4.1).
+pub(super) fn parse_text_blocks(delta: &Json<'_>) -> Option<Vec<Json<'static>>> {
+    if !delta.as_str().starts_with("\"{") {
+        return None;
+    }
+    let text = delta.text()?;
+    let is_readable = |value: &Json<'_>| match parse_delta(Some(value)) {
+        DeltaContent::Block { kind, mut output, .. } => !matches!(take_text(&kind, &mut output), BlockText::Unreadable),
+        DeltaContent::Plain => false,
+    };
+    let blocks = json::parse_sequence(&text)?;
+    blocks.iter().all(is_readable).then(|| blocks.into_iter().map(Json::into_owned).collect())
 }
 
 /// Carries the delta's other members. A `layout` without others keeps its name; otherwise one note stores them all.
@@ -78,6 +189,72 @@ pub(super) fn carry_members(own: &mut Members<'_>, names: &[&'static str], membe
     for (key, value) in members {
         own.extend(named(key).map(|name| (carry::extension_key(name), value.clone().into_owned())));
     }
+}
+
+/// Builds the output of a text block, with the text where it was.
+pub(super) fn build_text_output(text: &Json<'_>, own: &mut Members<'_>) -> Json<'static> {
+    let place = carry::take(own, PLACE);
+    let data = carry::take(own, DATA).map(Json::into_owned);
+    let rest = carry::take(own, OUTPUT).map(Json::into_owned);
+    json::build_object(|object| {
+        object.string_member(json::TYPE, block::TEXT);
+        match &data {
+            Some(data) => object.member(block::DATA, build_data(text, data).as_str()),
+            None if place.is_some() => object.member(block::DATA, text.as_str()),
+            None => object.member(block::CONTENT, text.as_str()),
+        }
+        copy_members(object, rest.as_ref());
+    })
+}
+
+/// Builds a thinking block from the original members in `own`, with the text where it was, or renders a new one.
+pub(super) fn build_thinking(text: &Json<'_>, own: &mut Members<'_>) -> Json<'static> {
+    let output = build_thinking_output(text, own);
+    build_delta(own, &output)
+}
+
+fn build_thinking_output(text: &Json<'_>, own: &mut Members<'_>) -> Json<'static> {
+    let place = carry::take(own, PLACE);
+    let rest = carry::take(own, DATA).map(Json::into_owned);
+    let data = match (&place, &rest) {
+        (Some(_), _) => text.clone().into_owned(),
+        (None, Some(rest)) => build_data(text, rest),
+        (None, None) => json::build_object(|object| {
+            object.member(block::CONTENT, text.as_str());
+            for name in THINKING_MEMBERS {
+                if let Some(value) = carry::take(own, name) {
+                    object.member(name, value.as_str());
+                }
+            }
+        }),
+    };
+    let is_content = place.is_some_and(|place| place.is_str(block::CONTENT));
+    let more = carry::take(own, OUTPUT).map(Json::into_owned);
+    json::build_object(|object| {
+        object.string_member(json::TYPE, block::THINKING);
+        object.member(if is_content { block::CONTENT } else { block::DATA }, data.as_str());
+        copy_members(object, more.as_ref());
+    })
+}
+
+fn build_data(text: &Json<'_>, rest: &Json<'_>) -> Json<'static> {
+    json::build_object(|object| {
+        object.member(block::CONTENT, text.as_str());
+        copy_members(object, Some(rest));
+    })
+}
+
+/// The carried members of a text block.
+const TEXT_BLOCK_MEMBERS: [&str; 5] = [block::LAYOUT, DELTA, OUTPUT, DATA, PLACE];
+
+/// Returns true if the text was in a block.
+pub(super) fn has_block_members(own: &Members<'_>) -> bool {
+    own.iter().any(|(key, _)| TEXT_BLOCK_MEMBERS.iter().any(|name| carry::is_named(key, name)))
+}
+
+/// Removes the members of a block that is restored as a whole.
+pub(super) fn take_block_members(own: &mut Members<'_>) {
+    own.retain(|(key, _)| !TEXT_BLOCK_MEMBERS.iter().any(|name| carry::is_named(key, name)));
 }
 
 /// Builds the delta for a block with its carried members.

@@ -14,6 +14,9 @@ pub(super) mod block {
     pub(crate) const THINKING: &str = "thinking";
     pub(crate) const COLLAPSE: &str = "collapse";
     pub(crate) const TEXT: &str = "text";
+    pub(crate) const FOLD: &str = "fold";
+    /// "start" or "end", in a fold's `data`
+    pub(crate) const POSITION: &str = "position";
     /// a member next to `delta`, unique within the message
     pub(crate) const BLOCK_ID: &str = "blockId";
 }

@@ -19,8 +19,16 @@ impl MessageAdapter for HaiMessages {
         block_storage::read(message, extensions, dialect)
     }
 
-    fn remove_repeated(&self, messages: &mut Vec<MessageMembers<'_>>, dialect: &str) {
-        block_storage::remove_repeated(messages, dialect);
+    fn carry_message(&self, message: &Members<'_>, first: &mut MessageMembers<'static>, dialect: &str) {
+        block_storage::carry_message(message, first, dialect);
+    }
+
+    fn join_parts(&self, messages: &mut Vec<MessageMembers<'_>>, dialect: &str) {
+        block_storage::join_parts(messages, dialect);
+    }
+
+    fn is_joined_part(&self, message: &Members<'_>, dialect: &str) -> bool {
+        block_storage::is_joined_part(message, dialect)
     }
 
     fn write(

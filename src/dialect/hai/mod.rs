@@ -10,8 +10,10 @@ mod own_shapes;
 mod collaboration;
 mod subagents;
 mod block_activity;
+mod open_message;
 mod block_reader;
 mod block_writer;
+mod message_parts;
 mod shown_activities;
 mod user_content;
 mod block_storage;
@@ -179,7 +181,7 @@ static ROWS: &[EventRow] = &[
     row(
         "TOOL_CALL_ARGS",
         EventType::ToolCallArgs,
-        EventShape::ObjectDelta,
+        EventShape::ObjectPieces,
         &[Field::ToolCallId, Field::Delta],
         "§3.3.2, §4.2 build_tool_call_args",
     ),

@@ -6,7 +6,7 @@ use crate::dialect::row::OwnShape;
 pub(super) static RUN_BOUNDARY: OwnShape =
     OwnShape::new("boundaries of a run: `messageId` and `role` in place of thread and run ids");
 pub(super) static MESSAGE_START: OwnShape =
-    OwnShape::new("a start that is buffered until the first text, because thinking may precede it");
+    OwnShape::new("a start that waits for the first text, because thinking or blocks may precede it");
 pub(super) static MESSAGE_CONTENT: OwnShape =
     OwnShape { find_text: Some(blocks::find_text), ..OwnShape::new("a delta that is a string or an output block") };
 pub(super) static MESSAGE_END: OwnShape = OwnShape::new("an end that repeats the role");

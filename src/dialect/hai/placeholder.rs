@@ -36,7 +36,7 @@ pub(super) const fn carries_event(kind: EventType) -> bool {
 
 /// Returns the canonical event from the note.
 pub(super) fn read_placeholder<'a>(kind: EventType, parts: IncomingEvent<'a>, dialect: &str) -> Event<'a> {
-    let IncomingEvent { mut event, extensions: mut own, restored_fields: restored } = parts;
+    let IncomingEvent { mut event, extensions: mut own, restored_fields: restored, .. } = parts;
     event.kind = kind;
     event.members.retain(|(key, _)| match key {
         MemberKey::Known(field) => *field == Field::Timestamp || restored.contains(field),

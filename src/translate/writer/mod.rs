@@ -118,6 +118,10 @@ impl EventWriter {
         canonical_type: Option<&'static str>,
         to: &mut OutputContext<'_>,
     ) -> Result<(), StreamError> {
+        if event.get(Field::Metadata).is_some() {
+            let before = self.adapter.as_mut().map(|adapter| adapter.release_before(&mut event));
+            before.into_iter().flatten().try_for_each(|released| self.write_released(released, to))?;
+        }
         if let Some((wire, value)) = self.unwrap_custom(&event) {
             let before = to.out.len();
             self.write_data(to.out, &wire, value);
@@ -134,21 +138,26 @@ impl EventWriter {
         let Some(adapter) = &mut self.adapter else { return self.write_by_row(event, canonical_type, to) };
         let own_type = canonical_type;
         for released in adapter.buffer(event, canonical_type, to.now_ms) {
-            match released {
-                ReleasedEvent::ByRow { event, canonical_type } => {
-                    if frames_thinking(event.kind) && canonical_type == Some("") && own_type != Some("") {
-                        to.report.count_allowed_repair(EventRepair::ThinkingFramed);
-                    }
-                    self.write_by_row(event, canonical_type, to)?;
-                }
-                ReleasedEvent::Complete { row, outgoing } => {
-                    self.write_outgoing(self.label_of(row.wire), row, outgoing, to)?;
-                }
-                ReleasedEvent::AsCustom(event) => self.write_as_custom(event, to)?,
-                ReleasedEvent::AsCustomNoOp(event) => self.wrap_in_custom(&event, to)?,
+            if let ReleasedEvent::ByRow { event, canonical_type: Some("") } = &released
+                && frames_thinking(event.kind)
+                && own_type != Some("")
+            {
+                to.report.count_allowed_repair(EventRepair::ThinkingFramed);
             }
+            self.write_released(released, to)?;
         }
         Ok(())
+    }
+
+    fn write_released(&mut self, released: ReleasedEvent<'_>, to: &mut OutputContext<'_>) -> Result<(), StreamError> {
+        match released {
+            ReleasedEvent::ByRow { event, canonical_type } => self.write_by_row(event, canonical_type, to),
+            ReleasedEvent::Complete { row, outgoing } => {
+                self.write_outgoing(self.label_of(row.wire), row, outgoing, to)
+            }
+            ReleasedEvent::AsCustom(event) => self.write_as_custom(event, to),
+            ReleasedEvent::AsCustomNoOp(event) => self.wrap_in_custom(&event, to),
+        }
     }
 
     /// Counts an event that the peer gets and does not show.

@@ -10,7 +10,8 @@ use crate::translate::event_shapes::{
     write_explicit_role,
 };
 use crate::translate::{
-    CANONICAL_PREFIX, StreamError, aliases, carry, message, not_shown, reasoning_ids, run_error, value_aliases,
+    CANONICAL_PREFIX, StreamError, aliases, carry, message, not_shown, object_arguments, reasoning_ids, run_error,
+    value_aliases,
 };
 
 /// Carried notes to keep for the way back, although the peer cannot interpret them.
@@ -53,7 +54,8 @@ impl EventWriter {
             Some((_, row)) => self.is_unreadable(row, &held.members),
             None => !dialect.is_versioned(),
         };
-        let is_whole = event.members.len() == 2 && held.kind.is_some_and(|kind| kind.is_str(wire));
+        let must_finish = self.adapter.as_ref().is_some_and(|adapter| adapter.must_finish_frame());
+        let is_whole = event.members.len() == 2 && !must_finish && held.kind.is_some_and(|kind| kind.is_str(wire));
         (wrapped && is_whole).then(|| (wire.to_owned(), value.as_str()))
     }
 
@@ -78,8 +80,11 @@ impl EventWriter {
                     adapter.write(row, &mut outgoing);
                 }
             }
-            EventShape::ObjectDelta => {
+            EventShape::ObjectDelta | EventShape::ObjectPieces => {
                 remove_start_note(&mut outgoing);
+                if !object_arguments::restore(&mut outgoing) {
+                    return Ok(());
+                }
                 write_as_json(&mut outgoing, Field::Delta);
             }
             EventShape::AnyContent => {
@@ -125,6 +130,9 @@ impl EventWriter {
         }
         if location == CarryLocation::Metadata {
             self.denormalize(&mut row, &mut outgoing);
+        }
+        if let Some(adapter) = &mut self.adapter {
+            adapter.finish_frame(row, &mut outgoing);
         }
         let place = location.carry_member().map_or("", |(member, _)| member);
         let own = carry::take(&mut outgoing.extensions, place);
@@ -172,6 +180,11 @@ impl EventWriter {
         let label =
             self.row_of(EventType::Custom).map_or_else(|| self.peer.dialect.other_label_index(), |(label, _)| label);
         let before = to.out.len();
+        let row = self.row_of(EventType::Custom).map(|(_, row)| row);
+        if let (Some(adapter), Some(row)) = (&mut self.adapter, row) {
+            let canonical_type = Some(event.kind.wire());
+            adapter.finish_frame(row, &mut OutgoingEvent { canonical_type, ..OutgoingEvent::default() });
+        }
         self.write_frame(to.out, EventType::Custom.wire(), |object| {
             object.member(Field::Name.camel(), Json::string(&name).as_str());
             object.member(Field::Value.camel(), value.as_str());

@@ -100,13 +100,29 @@ impl Script {
             8 => format!(r#"{{"type":"{kind}","data":{value}}}"#),
             9 => format!(r#"{{"type":"{kind}","content":{value},"data":{{"n":1.10}}}}"#),
             10 => format!(r#"{{"type":{value}}}"#),
-            2 | 11 => format!(r#"{{"type":"fold","data":{{"title":{text},"fold":false,"position":"start"}}}}"#),
+            2 | 11 => {
+                let position = if text.len().is_multiple_of(2) { "start" } else { "end" };
+                format!(r#"{{"type":"fold","data":{{"title":{text},"fold":false,"position":"{position}"}}}}"#)
+            }
             3 => format!(r#"{{"type":"thinking","data":{{"thinking":{goes_on}}}}}"#),
             4 => return self.dice.object(2).replace("\"output\"", "\"put\""),
             5 => {
-                return format!(
+                let block = format!(
                     r#"{{"output":{{"type":"text","content":{text},"lang":"zh"}},"layout":{{"x":1.0,"y":2}},"more":null}}"#
                 );
+                // §4.1: the client splits the joined deltas into blocks.
+                let chart = format!(r#"{{"output":{{"type":"chart","data":{value}}}}}"#);
+                let quoted = |blocks: &str| serde_json::to_string(blocks).expect("a string");
+                return match text.len() % 4 {
+                    0 => quoted(&(chart + &block)),
+                    1 => quoted(&(block.clone() + &chart + &block)),
+                    _ => block,
+                };
+            }
+            // §4.2: "包含type和data/content字段"
+            _ if self.blocks && text.len().is_multiple_of(5) => format!(r#"{{"type":"text","data":{text}}}"#),
+            _ if self.blocks && text.len() % 5 == 1 => {
+                format!(r#"{{"type":"text","data":{{"content":{text},"n":1.10}}}}"#)
             }
             _ if self.blocks => format!(r#"{{"type":"text","content":{text}}}"#),
             _ => return text,
