@@ -157,7 +157,7 @@ fn format_route(out: &mut String, route: &ExplainedRoute) {
     line(out, "request", route.purpose);
     line(out, "client", &format_dialect(&route.client));
     if !route.client.not_shown.is_empty() {
-        line(out, "", &format!("lost, if the agent sends it: {}", route.client.not_shown.join(", ")));
+        line(out, "", &format!("not shown, if the agent sends it: {}", route.client.not_shown.join(", ")));
     }
     line(out, "agent", &format_dialect(&route.agent));
     if let Some(answer) = route.answer {

@@ -76,7 +76,7 @@ label_enum! {
 }
 
 label_enum! {
-    /// What the receiver does not get, or gets without showing it. The list is short, and every entry is counted.
+    /// Content that the receiver does not get, or gets without showing it. The list is short, and every entry is counted.
     ///
     /// Labels that end with `_not_shown` are content that is carried: nothing of it is gone, but the client's user does
     /// not see it, or, in a request, the agent does not.
@@ -135,7 +135,7 @@ impl EventLoss {
     }
 }
 
-/// How often each loss occurred, in the order of [`EventLoss`].
+/// Occurrences of each loss, in the order of [`EventLoss`].
 pub type LossCounts = [u64; EventLoss::ALL.len()];
 
 #[cfg(test)]

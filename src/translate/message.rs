@@ -7,7 +7,7 @@ use super::report::TranslationReport;
 use super::{aliases, call_arguments, carry, content_parts, not_shown, value_aliases};
 use crate::codec::json;
 use crate::dialect::{CarryLocation, ContentParts, MemberCase, PeerDialect, PeerVersion, SurroundingMessages};
-use crate::event::input::{ACTIVITY, ASSISTANT, DEVELOPER, MessageMembers, REASONING, SYSTEM, TOOL, USER};
+use crate::event::input::{ACTIVITY, DEVELOPER, MessageMembers, REASONING, SYSTEM, TOOL, USER};
 use crate::event::{Event, EventLoss, Field, Json, JsonType, LossCounts, MemberKey, Members, get, remove, set};
 use std::borrow::Cow;
 
@@ -108,24 +108,7 @@ pub(super) fn read(message: Members<'_>, side: PeerDialect, out: &mut Vec<Messag
     if !nulls.is_empty() {
         own.push((carry::extension_key(NULLS_NOTE), json::to_array(&nulls)));
     }
-    let takes_any = form.parts != ContentParts::OfUser;
-    if let Some(parts) = get(&canonical, Field::Content).filter(|_| takes_any).and_then(content_parts::read) {
-        set(&mut canonical, MemberKey::Known(Field::Content), parts);
-    }
-    // An agent of a versioned dialect that sends an object breaks a rule, which the guard counts.
-    let takes_object = takes_any && (role == ACTIVITY || dialect.is_versioned());
-    let takes_parts = takes_any || (role == USER && form.parts == ContentParts::OfUser);
-    let takes = |content: &&Json<'_>| {
-        (takes_parts && content_parts::is_parts(content)) || (takes_object && content.json_type() == JsonType::Object)
-    };
-    if let Some(content) = get(&canonical, Field::Content).filter(|content| is_structured(content) && !takes(content)) {
-        let text = Json::string(content.as_str());
-        set(&mut canonical, MemberKey::Known(Field::Content), text);
-        carry::note_json(&mut own, Field::Content);
-    }
-    if !dialect.is_versioned() {
-        call_arguments::read(&mut canonical, &mut own);
-    }
+    read_content(&mut canonical, &mut own, &role, side);
     let mut found = unwrapped.canonical;
     let mut surrounding = match (get(&found, Field::Content), dialect.message_adapter) {
         (None, Some(adapter)) => adapter.read(&mut canonical, &mut own, dialect.name),
@@ -156,6 +139,30 @@ pub(super) fn read(message: Members<'_>, side: PeerDialect, out: &mut Vec<Messag
     }
     out.extend(surrounding.after);
     append_carried(after.as_ref(), out);
+}
+
+/// Reads content and arguments that are not text where AG-UI has text, with notes for the way back.
+fn read_content<'a>(canonical: &mut Members<'a>, own: &mut Members<'a>, role: &str, side: PeerDialect) {
+    let dialect = side.dialect;
+    let parts_form = dialect.message.parts;
+    let takes_any = parts_form != ContentParts::OfUser;
+    if let Some(parts) = get(canonical, Field::Content).filter(|_| takes_any).and_then(content_parts::read) {
+        set(canonical, MemberKey::Known(Field::Content), parts);
+    }
+    // An agent of a versioned dialect that sends an object breaks a rule, which the guard counts.
+    let takes_object = takes_any && (role == ACTIVITY || dialect.is_versioned());
+    let takes_parts = takes_any || (role == USER && parts_form == ContentParts::OfUser);
+    let takes = |content: &&Json<'_>| {
+        (takes_parts && content_parts::is_parts(content)) || (takes_object && content.json_type() == JsonType::Object)
+    };
+    if let Some(content) = get(canonical, Field::Content).filter(|content| is_structured(content) && !takes(content)) {
+        let text = Json::string(content.as_str());
+        set(canonical, MemberKey::Known(Field::Content), text);
+        carry::note_json(own, Field::Content);
+    }
+    if !dialect.is_versioned() {
+        call_arguments::read(canonical, own);
+    }
 }
 
 fn is_structured(content: &Json<'_>) -> bool {

@@ -29,6 +29,8 @@ pub(super) struct ReopenedIds {
     /// the chunk stream that is open for the peer
     open_chunk: Option<OpenChunk>,
     retained_bytes: usize,
+    /// of the starts in `reopened`
+    start_bytes: usize,
 }
 
 #[derive(Debug)]
@@ -58,12 +60,13 @@ impl ReopenedIds {
             repeated_calls: IdMap::default(),
             open_chunk: None,
             retained_bytes: 0,
+            start_bytes: 0,
         }
     }
 
-    /// Returns the bytes of the ids that the peer has.
+    /// Returns the bytes of the ids that the peer has, and of the starts that wait for text.
     pub(super) fn retained_bytes(&self) -> usize {
-        self.retained_bytes
+        self.retained_bytes + self.start_bytes
     }
 
     /// Releases an event, or the form in which the peer gets it.
@@ -116,6 +119,19 @@ impl ReopenedIds {
         }
     }
 
+    fn add_reopened(&mut self, id: Json<'static>, message: ReopenedMessage) {
+        self.start_bytes += memory_limits::event_cost(&message.start);
+        if let Some(before) = self.reopened.insert(id, message) {
+            self.start_bytes -= memory_limits::event_cost(&before.start);
+        }
+    }
+
+    fn remove_reopened(&mut self, id: &Json<'_>) {
+        if let Some(message) = self.reopened.remove(id) {
+            self.start_bytes -= memory_limits::event_cost(&message.start);
+        }
+    }
+
     fn renames_messages(&self) -> bool {
         self.version < PeerVersion::V0_0_45
     }
@@ -126,7 +142,7 @@ impl ReopenedIds {
         if !self.renames_messages() || self.add_message(id.clone()) {
             return released.push_event(event, canonical_type);
         }
-        self.reopened.insert(id.clone(), ReopenedMessage { start: event.into_owned(), canonical_type, peer_id: None });
+        self.add_reopened(id.clone(), ReopenedMessage { start: event.into_owned(), canonical_type, peer_id: None });
         self.unreleased_start = Some(id);
     }
 
@@ -153,7 +169,7 @@ impl ReopenedIds {
             None => push_custom(event, canonical_type, released),
         }
         if ends {
-            self.reopened.remove(&id);
+            self.remove_reopened(&id);
         }
     }
 
@@ -172,11 +188,11 @@ impl ReopenedIds {
             let id = id.clone().into_owned();
             self.open_chunk = Some(OpenChunk { kind: event.kind, id: id.clone() });
             if self.add_message(id.clone()) {
-                self.reopened.remove(&id);
+                self.remove_reopened(&id);
             } else {
                 let peer_id = Some(self.unused_id(&id));
                 let start = Event::new(EventType::TextMessageStart);
-                self.reopened.insert(id, ReopenedMessage { start, canonical_type: None, peer_id });
+                self.add_reopened(id, ReopenedMessage { start, canonical_type: None, peer_id });
             }
         }
         let peer_id = self.open_chunk.as_ref().and_then(|open| Some((&open.id, self.reopened.get(&open.id)?)));
@@ -275,7 +291,9 @@ impl ReopenedIds {
 
     /// Replaces the ids by those of a snapshot, like the peer its messages.
     fn replace_messages(&mut self, list: Option<&Json<'_>>) {
-        (self.messages, self.calls, self.retained_bytes) = (IdMap::default(), IdMap::default(), 0);
+        self.messages = IdMap::default();
+        self.calls = IdMap::default();
+        self.retained_bytes = 0;
         for message in list.and_then(json::parse_elements).unwrap_or_default() {
             let Some(members) = json::parse_message(&message) else { continue };
             if let Some(id) = get(&members, Field::Id).cloned() {

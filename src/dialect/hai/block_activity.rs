@@ -3,9 +3,9 @@
 //! ```text
 //! content {blockId, delta: {output: {type: T, data}}} of message M ⇄ snapshot M:block:<blockId or n> hai.T data
 //! ```
-//! `n` counts the blocks of `M` that have no id. The end of a fold has the id `M:block:<blockId>:end`. A block other than a plain `{type, data: {…}}` becomes content with
-//! all its members, as recorded in a note. A block stays a block if its type is the last part of another activity's
-//! type.
+//! `n` counts the blocks of `M` that have no id. The end of a fold has the id `M:block:<blockId>:end`. A block other than
+//! a plain `{type, data: {…}}` becomes content with all its members, as recorded in a note. A block stays a block if its
+//! type is the last part of another activity's type.
 
 use super::blocks::{BlockText, DELTA, DeltaContent, carry_members, parse_delta, take_text};
 use super::collaboration::id_text;
@@ -37,12 +37,6 @@ pub(super) struct BlockActivity {
     pub(crate) activity_type: Json<'static>,
     pub(crate) content: Json<'static>,
     pub(crate) is_whole_block: bool,
-}
-
-/// Returns true if blocks of this type become activities.
-pub(super) fn is_activity_block(kind: &Json<'_>) -> bool {
-    let others = [block::TEXT, block::THINKING, collaboration::NAME];
-    kind.json_type() == JsonType::String && !others.iter().any(|other| kind.is_str(other))
 }
 
 /// Returns true if the content must be carried as a whole.

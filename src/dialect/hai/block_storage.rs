@@ -75,21 +75,21 @@ pub(super) fn read(canonical: &mut Members<'_>, own: &mut Members<'_>, dialect: 
             }
             StoredItem::Text(text) => {
                 parts += 1;
-                vec![
-                    (MemberKey::Known(Field::Id), id.with_suffix(&format!(":{parts}"))),
-                    (MemberKey::Known(Field::Role), Json::string(ASSISTANT)),
-                    (MemberKey::Known(Field::Content), to_string(&text)),
-                    (MemberKey::Known(Field::Metadata), carry::merge(None, dialect, origin)),
-                ]
+                to_message(
+                    id.with_suffix(&format!(":{parts}")),
+                    ASSISTANT,
+                    to_string(&text),
+                    carry::merge(None, dialect, origin),
+                )
             }
             StoredItem::Thinking { text, .. } => {
                 spans += 1;
-                vec![
-                    (MemberKey::Known(Field::Id), id.with_suffix(&format!(":reasoning:{spans}"))),
-                    (MemberKey::Known(Field::Role), Json::string(REASONING)),
-                    (MemberKey::Known(Field::Content), to_string(&text)),
-                    (MemberKey::Known(Field::Metadata), carry::merge(None, dialect, origin)),
-                ]
+                to_message(
+                    id.with_suffix(&format!(":reasoning:{spans}")),
+                    REASONING,
+                    to_string(&text),
+                    carry::merge(None, dialect, origin),
+                )
             }
             StoredItem::Block(one) => {
                 origin.clear();
@@ -109,6 +109,20 @@ pub(super) fn read(canonical: &mut Members<'_>, own: &mut Members<'_>, dialect: 
         }
     }
     surrounding
+}
+
+fn to_message(
+    id: Json<'static>,
+    role: &str,
+    content: Json<'static>,
+    metadata: Json<'static>,
+) -> MessageMembers<'static> {
+    vec![
+        (MemberKey::Known(Field::Id), id),
+        (MemberKey::Known(Field::Role), Json::string(role)),
+        (MemberKey::Known(Field::Content), content),
+        (MemberKey::Known(Field::Metadata), metadata),
+    ]
 }
 
 /// Carries a message that only has blocks on the first of the messages that replace it.

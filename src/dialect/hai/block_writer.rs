@@ -1,9 +1,9 @@
 //! Writes text and reasoning events as output blocks, or as strings if the route requests them.
 
-use super::block_activity::{BlockCounts, OutputBlock, WHOLE_BLOCK, block_id, is_activity_block};
+use super::block_activity::{BlockCounts, OutputBlock, WHOLE_BLOCK, block_id};
 use super::blocks::{
-    STRING, TEXT, build_delta, build_text_output, build_thinking, has_block_members, parse_text_blocks,
-    take_block_members,
+    STRING, TEXT, build_delta, build_text_output, build_thinking, has_block_members, is_activity_block,
+    parse_text_blocks, take_block_members,
 };
 use super::members::block;
 use super::message_parts::MessageParts;

@@ -2,11 +2,10 @@
 //!
 //! `block_reader` converts blocks to text and reasoning events; `block_writer` converts them back.
 
-use super::block_activity::is_activity_block;
-use super::members::block;
+use super::members::{block, collaboration};
 use crate::codec::json;
 use crate::dialect::carry;
-use crate::event::{Json, JsonType, Member, MemberKey, Members, find_member};
+use crate::event::{Json, JsonType, MemberKey, Members, find_member};
 use std::ops::Range;
 
 /// Lists the starts and ends of messages between the previous event and this one.
@@ -144,6 +143,12 @@ fn take_string<'a>(members: &mut Members<'a>, name: &str) -> Option<Json<'a>> {
     let at =
         members.iter().position(|(key, value)| carry::is_named(key, name) && value.json_type() == JsonType::String)?;
     Some(members.remove(at).1)
+}
+
+/// Returns true if blocks of this type become activities.
+pub(super) fn is_activity_block(kind: &Json<'_>) -> bool {
+    let others = [block::TEXT, block::THINKING, collaboration::NAME];
+    kind.json_type() == JsonType::String && !others.iter().any(|other| kind.is_str(other))
 }
 
 /// Returns the text of a text or thinking block.

@@ -27,7 +27,7 @@ pub(super) enum StartState {
     Sent,
 }
 
-/// What a message leaves behind, in case that its id is used again.
+/// Remains of a message, in case that its id is used again.
 #[derive(Debug, Default)]
 pub(super) struct MessageHistory {
     pub(crate) has_output: bool,

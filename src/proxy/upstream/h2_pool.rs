@@ -3,7 +3,7 @@
 //! ```text
 //!   open ─▶ a connection with a free stream ─▶ run ─▶ release ─▶ idle ── 30 s ──▶ closed
 //!     │                 ▲
-//!     ╰── none ─▶ dial ─╯  one after another for each address, and no more than `MAX_CONNECTIONS`
+//!     ╰── none ─▶ dial ─╯  one at a time for each address, or another after 250 ms; at most `MAX_CONNECTIONS`
 //! ```
 //! pingora's own pool does not wait for the agent's SETTINGS, and so sends runs on streams that the agent does not
 //! allow: they wait for the end of another run, or for ever. Here a new connection is used only once its SETTINGS have

@@ -109,10 +109,13 @@ impl<P: Copy + Ord> IdPlaces<P> {
         self.first.get(id).copied()
     }
 
-    pub(crate) fn insert(&mut self, id: &Json<'_>, place: P) {
-        if !self.first.contains(id) {
+    pub(crate) fn insert(&mut self, id: &Json<'_>, mut place: P) {
+        let Some(first) = self.first.get_mut(id) else {
             self.first.insert(id.clone().into_owned(), place);
             return;
+        };
+        if place < *first {
+            std::mem::swap(first, &mut place);
         }
         match self.others.get_mut(id) {
             Some(others) => _ = others.insert(place),
