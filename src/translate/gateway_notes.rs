@@ -1,9 +1,9 @@
 //! Removes what the gateway noted for itself from the messages of a request.
 //!
 //! Clients send back the metadata of the stream with their next request. What the agent understands of it was restored by
-//! then; the rest means nothing to an agent.
+//! then; the rest means nothing to an agent. Values that had no place (`metadata.diglot`) are data, and stay.
 
-use super::carry::{self, CANONICAL_KEY, GATEWAY_KEY};
+use super::carry::{self, CANONICAL_KEY};
 use crate::codec::json;
 use crate::dialect::{ALL, PeerDialect};
 use crate::event::{Field, Json, MemberKey, Members, RunAgentInput, find_member, get, remove, set};
@@ -30,7 +30,7 @@ pub(super) fn remove_notes(input: &mut RunAgentInput<'_>, client: PeerDialect, a
 }
 
 fn may_have_notes(value: &Json<'_>) -> bool {
-    value.as_str().contains(GATEWAY_KEY) || value.as_str().contains('$')
+    value.as_str().contains(CANONICAL_KEY) || value.as_str().contains('$')
 }
 
 impl NoteKeys {
@@ -67,7 +67,7 @@ impl NoteKeys {
         let mut is_changed = false;
         let mut after = Members::with_capacity(count);
         for (key, value) in before {
-            if [GATEWAY_KEY, CANONICAL_KEY].iter().any(|name| carry::is_named(&key, name)) {
+            if carry::is_named(&key, CANONICAL_KEY) {
                 is_changed = true;
                 continue;
             }

@@ -12,7 +12,7 @@ use super::{carry, content_parts, message_repair, nested_values};
 use crate::codec::json;
 use crate::dialect::PeerDialect;
 use crate::event::input::{ACTIVITY, MessageMembers, TOOL, USER};
-use crate::event::{EventRepair, Field, Json, JsonType, MemberKey, Members, RunAgentInput, find_member, get, set};
+use crate::event::{Field, Json, JsonType, MemberKey, Members, RunAgentInput, find_member, get, set};
 
 /// The `description` of a context entry that has none.
 pub(super) const CONTEXT_DESCRIPTION: &str = "context";
@@ -22,7 +22,7 @@ const PARAMETERS: &str = "parameters";
 const METADATA: &str = Field::Metadata.camel();
 const STATUSES: [&str; 2] = ["resolved", "cancelled"];
 
-/// Converts the values that AG-UI's types do not allow; returns the number of values that had to be left out.
+/// Converts the values that AG-UI's types do not allow; returns the number of members that an older agent cannot get.
 ///
 /// # Errors
 /// Fails if a tool or an answer to an interrupt cannot be read.
@@ -33,7 +33,6 @@ pub(super) fn repair_input(input: &mut RunAgentInput<'_>, agent: PeerDialect) ->
         repair_message(&mut owned, &mut report);
         *message = owned;
     }
-    let left_out = report.repairs[EventRepair::ValueCarried as usize];
     let members = &mut input.members;
     repair_list(members, Field::Tools, |tool, place| repair_tool(tool, place, agent))?;
     repair_list(members, Field::Context, |entry, _| Ok(repair_context(entry)))?;
@@ -43,7 +42,7 @@ pub(super) fn repair_input(input: &mut RunAgentInput<'_>, agent: PeerDialect) ->
         Some((JsonType::Number, id)) => set(members, MemberKey::Known(Field::ParentRunId), id),
         Some(_) => return refuse(format!("/{}", Field::ParentRunId.camel()), "must be a string"),
     }
-    Ok(left_out + remove_later_members(input, agent))
+    Ok(remove_later_members(input, agent))
 }
 
 /// Removes members that older agents refuse: Python 0.1.8 and older take none that they do not know (measured).
