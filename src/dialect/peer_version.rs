@@ -1,7 +1,8 @@
 //! The pre-1.0 AG-UI versions that differ in what they accept.
 
 /// The AG-UI version of an older peer. Each variant is the first in a range of versions that accept the same events
-/// (`specs/ag-ui-1.0.md` §1.4). Every later version below 1.0 accepts whatever is written for an earlier one.
+/// (`specs/ag-ui-1.0.md` §1.4). From [`PeerVersion::V0_0_35`] on, each accepts whatever is written for an earlier one; what is
+/// written for [`PeerVersion::Any`] is accepted since 0.0.42.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PeerVersion {
     /// unknown: write what seed 001 prints, which clients since 0.0.42 accept

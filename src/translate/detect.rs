@@ -109,7 +109,9 @@ impl DialectDetector {
             return;
         }
         self.piece_head.clear();
-        self.piece_head.push_str(piece_head(data).unwrap_or_default());
+        // The first piece that is not empty is kept: it shows that there is text.
+        let head = piece_head(data).filter(|head| !data[head.len() + DELTA.len()..].trim_start().starts_with("\"\""));
+        self.piece_head.push_str(head.unwrap_or_default());
         if self.is_incomplete || self.tally.weight() >= Some(SignWeight::DeclaredVersion) {
             return;
         }
@@ -141,9 +143,11 @@ impl DialectDetector {
     }
 }
 
+const DELTA: &str = r#""delta":"#;
+
 /// Returns an event up to its delta, if that names the item that the delta belongs to.
 fn piece_head(data: &str) -> Option<&str> {
-    let head = &data[..data.find(r#""delta":"#)?];
+    let head = &data[..data.find(DELTA)?];
     let names_item = head.contains("Id\"") || head.contains("_id\"");
     (names_item && head.len() <= MAX_PIECE_HEAD_BYTES).then_some(head)
 }

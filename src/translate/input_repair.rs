@@ -25,7 +25,8 @@ const STATUSES: [&str; 2] = ["resolved", "cancelled"];
 /// Converts the values that AG-UI's types do not allow; returns the number of members that an older agent cannot get.
 ///
 /// # Errors
-/// Fails if a tool or an answer to an interrupt cannot be read.
+/// Fails if `tools`, `context` or `resume` is not an array, if `parentRunId` is neither a string nor a number, or if a tool or
+/// an answer to an interrupt has no valid form.
 pub(super) fn repair_input(input: &mut RunAgentInput<'_>, agent: PeerDialect) -> Result<u64, RequestRefusal> {
     let mut report = TranslationReport::default();
     for message in &mut input.messages {
@@ -220,6 +221,8 @@ fn lift_function(members: &mut Members<'static>) -> bool {
             members.push((key, value));
         }
     }
+    // The gate has not looked at another level, which some agents read.
+    while carry::take(members, FUNCTION).is_some() {}
     members.retain(|(_, value)| !value.is_null());
     true
 }

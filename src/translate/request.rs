@@ -3,7 +3,7 @@
 use super::carry_policy::CarryPolicy;
 use super::input_repair::CONTEXT_DESCRIPTION;
 use super::recap::RecapInput;
-use super::request_messages::{INPUT_MESSAGES, read_input_messages, read_messages};
+use super::request_messages::{INPUT_MESSAGES, read_input_messages, read_messages, refuse_lookalikes};
 pub use super::request_refusal::RequestRefusal;
 use super::request_refusal::refuse;
 use super::run_guard::ConversationState;
@@ -115,6 +115,8 @@ fn decode_utf8(body: &[u8]) -> Result<&str, RequestRefusal> {
     }
 }
 
+const CHECKED_MEMBERS: [Field; 5] = [Field::ThreadId, Field::RunId, Field::Messages, Field::Tools, Field::Resume];
+
 /// Reads a request into the canonical input. Fails if it is not a JSON object, has no message list, or has an
 /// unreadable member.
 pub(crate) fn decode_input<'a>(
@@ -133,6 +135,7 @@ pub(crate) fn decode_input<'a>(
     aliases::read_field_names(client.dialect.field_aliases, &mut members);
     // Null members carry no data; the real client also drops them before sending.
     members.retain(|(_, value)| !value.is_null());
+    refuse_lookalikes(&members, &CHECKED_MEMBERS, "")?;
     let thread_id = take_id(&mut members, Field::ThreadId, &fresh.thread_id)?;
     let run_id = take_id(&mut members, Field::RunId, &fresh.run_id)?;
     let mut messages = read_messages(&mut members, client)?;
@@ -278,8 +281,9 @@ pub(crate) fn encode_input(input: RunAgentInput<'_>, agent: PeerDialect) -> (Str
         }
         RunInputFormat::SevenMembers | RunInputFormat::PlainMessages => {
             // Interrupts, and the answers to them, were added in 0.0.57. Only an agent that has them is answered, so one
-            // that is to be detected has them.
-            if agent.is_auto || agent.dialect.is_versioned() && agent.peer_version >= PeerVersion::V0_0_57 {
+            // that is to be detected, or whose version is unknown, has them.
+            let may_ask = agent.peer_version == PeerVersion::Any || agent.peer_version >= PeerVersion::V0_0_57;
+            if agent.is_auto || agent.dialect.is_versioned() && may_ask {
                 let resume = remove(&mut members, Field::Resume);
                 rest.extend(resume.map(|resume| (MemberKey::Known(Field::Resume), resume)));
             }

@@ -21,6 +21,8 @@ struct MessageFault {
     reason: String,
 }
 
+const CHECKED_IN_MESSAGES: [Field; 4] = [Field::Id, Field::Role, Field::ToolCalls, Field::ToolCallId];
+
 /// Reads the messages of a request.
 ///
 /// # Errors
@@ -42,6 +44,7 @@ pub(super) fn read_messages(
         aliases::read_field_names(client.dialect.field_aliases, &mut message);
         message.retain(|(_, value)| !value.is_null());
         supply_result_id(&mut message);
+        refuse_lookalikes(&message, &CHECKED_IN_MESSAGES, &place)?;
         check_message(&message, client).map_err(|fault| refusal(&place, fault))?;
         let carries_more = check_carried_messages(&message, client, &place)?;
         let first = messages.len();
@@ -72,6 +75,20 @@ pub(super) fn read_input_messages(
         messages.push(crate::event::into_owned_members(parse_canonical(element, &format!("{place}/{at}"))?));
     }
     Ok(messages)
+}
+
+/// Refuses a member whose name differs from one of these only in case: agents that ignore case (Go's encoding/json) would
+/// read it in place of the one that was checked.
+pub(super) fn refuse_lookalikes(members: &Members<'_>, fields: &[Field], place: &str) -> Result<(), RequestRefusal> {
+    for (key, _) in members {
+        let MemberKey::Other(name) = key else { continue };
+        // Of the letters outside ASCII, Go folds U+017F and U+212A.
+        let folded = name.to_uppercase().replace('\u{212A}', "K");
+        if fields.iter().any(|field| folded == field.camel().to_uppercase() || folded == field.snake().to_uppercase()) {
+            return refuse(format!("{place}/{name}"), "differs only in case from a member that is checked");
+        }
+    }
+    Ok(())
 }
 
 fn parse_list<'a>(list: &'a Json<'_>, place: &str) -> Result<Vec<Json<'a>>, RequestRefusal> {

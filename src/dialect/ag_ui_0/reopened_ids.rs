@@ -25,6 +25,8 @@ pub(super) struct ReopenedIds {
     reopened: IdMap<ReopenedMessage>,
     /// the message whose start was not released: any other event releases it
     unreleased_start: Option<Json<'static>>,
+    /// messages that the peer has open
+    open: IdMap<()>,
     repeated_calls: IdMap<()>,
     /// the chunk stream that is open for the peer
     open_chunk: Option<OpenChunk>,
@@ -57,6 +59,7 @@ impl ReopenedIds {
             calls: IdMap::default(),
             reopened: IdMap::default(),
             unreleased_start: None,
+            open: IdMap::default(),
             repeated_calls: IdMap::default(),
             open_chunk: None,
             retained_bytes: 0,
@@ -139,7 +142,12 @@ impl ReopenedIds {
     fn start_message<'a>(&mut self, event: Event<'a>, canonical_type: ChunkType, released: &mut ReleasedEvents<'a>) {
         self.release_pending(released);
         let id = event.get_or_empty(Field::MessageId);
-        if !self.renames_messages() || self.add_message(id.clone()) {
+        if !self.renames_messages() {
+            return released.push_event(event, canonical_type);
+        }
+        if self.add_message(id.clone()) {
+            self.remove_reopened(&id);
+            self.open.insert(id, ());
             return released.push_event(event, canonical_type);
         }
         self.add_reopened(id.clone(), ReopenedMessage { start: event.into_owned(), canonical_type, peer_id: None });
@@ -148,6 +156,11 @@ impl ReopenedIds {
 
     fn continue_message<'a>(&mut self, event: Event<'a>, canonical_type: ChunkType, released: &mut ReleasedEvents<'a>) {
         self.open_chunk = None;
+        if event.kind == EventType::TextMessageEnd
+            && let Some(id) = event.get(Field::MessageId)
+        {
+            self.open.remove(id);
+        }
         if self.reopened.is_empty() {
             return released.push_event(event, canonical_type);
         }
@@ -162,6 +175,7 @@ impl ReopenedIds {
             // A start that was released as CUSTOM has no other counterpart.
             let start_type = if follows_start { message.canonical_type } else { Some("") };
             released.push_event(rename(message.start.clone(), &new_id, &id, start_type), start_type);
+            self.open.insert(new_id.clone(), ());
             message.peer_id = Some(new_id);
         }
         match &message.peer_id {
@@ -169,6 +183,9 @@ impl ReopenedIds {
             None => push_custom(event, canonical_type, released),
         }
         if ends {
+            if let Some(peer_id) = self.reopened.get(&id).and_then(|message| message.peer_id.as_ref()) {
+                self.open.remove(peer_id);
+            }
             self.remove_reopened(&id);
         }
     }
@@ -289,11 +306,13 @@ impl ReopenedIds {
         }
     }
 
-    /// Replaces the ids by those of a snapshot, like the peer its messages.
+    /// Replaces the ids by those of a snapshot, like the peer its messages. Messages that are open stay open.
     fn replace_messages(&mut self, list: Option<&Json<'_>>) {
         self.messages = IdMap::default();
         self.calls = IdMap::default();
         self.retained_bytes = 0;
+        let open: Vec<_> = self.open.iter().map(|(id, ())| id.clone()).collect();
+        open.into_iter().for_each(|id| _ = self.add_message(id));
         for message in list.and_then(json::parse_elements).unwrap_or_default() {
             let Some(members) = json::parse_message(&message) else { continue };
             if let Some(id) = get(&members, Field::Id).cloned() {

@@ -442,6 +442,6 @@ impl DialectAdapter for HaiAdapter {
     }
 
     fn bookkeeping_bytes(&self) -> usize {
-        self.shown_activities.content_bytes()
+        self.shown_activities.retained_bytes()
     }
 }

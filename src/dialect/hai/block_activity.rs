@@ -9,7 +9,7 @@
 
 use super::blocks::{BlockText, DELTA, DeltaContent, carry_members, parse_delta, take_text};
 use super::collaboration::id_text;
-use super::members::{block, collaboration};
+use super::members::block;
 use crate::codec::json;
 use crate::dialect::carry;
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, find_member, get};

@@ -45,15 +45,9 @@ pub(super) fn read(canonical: &mut Members<'_>, own: &mut Members<'_>, dialect: 
         user_content::read(canonical, own);
         return surrounding;
     }
-    if !has_role(canonical, ASSISTANT) {
-        return surrounding;
-    }
-    let Some(content) = get(canonical, Field::Content).cloned() else {
-        return surrounding;
-    };
-    let Some(stored) = parse_blocks(&content) else {
-        return surrounding;
-    };
+    let content = get(canonical, Field::Content).filter(|_| has_role(canonical, ASSISTANT)).cloned();
+    let stored = content.as_ref().and_then(parse_blocks);
+    let (Some(content), Some(stored)) = (content, stored) else { return surrounding };
     let texts = stored.texts();
     let has_text = !texts.is_empty();
     set(canonical, MemberKey::Known(Field::Content), texts.into_iter().next().unwrap_or(Json::EMPTY_STRING));

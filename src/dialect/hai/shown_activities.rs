@@ -20,13 +20,29 @@ use crate::event::{Event, EventType, Field, IdMap, Json, find_member, get, messa
 /// Maximum bytes of one activity's content, which is sent again with each change.
 const CONTENT_LIMIT: usize = 128 << 10;
 
+/// Bytes of new contents that a byte of a patch may cause, and those that a run may cause besides.
+const WRITTEN_PER_BYTE: usize = 64;
+const WRITTEN_BESIDES: usize = 16 << 20;
+
+/// Cost of an activity besides its id and its content.
+const ENTRY_COST: usize = 512;
+
 /// Maximum bytes of a run's contents together.
 const CONTENTS_LIMIT: usize = memory_limits::MIN_BUFFER_LIMIT;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct ShownActivities {
     activities: IdMap<ShownActivity>,
     content_bytes: usize,
+    id_bytes: usize,
+    /// bytes of contents that may still be written for changes
+    credit: usize,
+}
+
+impl Default for ShownActivities {
+    fn default() -> Self {
+        ShownActivities { activities: IdMap::default(), content_bytes: 0, id_bytes: 0, credit: WRITTEN_BESIDES }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -73,7 +89,7 @@ impl ShownActivities {
         if activities.is_empty() {
             return;
         }
-        *self = ShownActivities::default();
+        *self = ShownActivities { credit: self.credit, ..ShownActivities::default() };
         for message in &activities {
             let id = get(message, Field::Id).map_or(Json::EMPTY_STRING, |id| id.clone().into_owned());
             if let Some(shown) = self.activity(&id) {
@@ -83,15 +99,22 @@ impl ShownActivities {
         }
     }
 
-    /// Applies a patch; returns the new content, or `None` if it is unknown.
+    /// Applies a patch; returns the new content, or `None` if it is unknown, or too large for a patch of this size.
     pub(crate) fn apply(&mut self, change: &Event<'_>) -> Option<Json<'static>> {
         let id = change.get(Field::MessageId)?;
         let shown = self.activities.get_mut(id)?;
         self.content_bytes -= std::mem::take(&mut shown.content_bytes);
         let mut content = shown.content.take()?;
-        content.apply(change.get(Field::Patch)?).ok()?;
+        let patch = change.get(Field::Patch)?;
+        content.apply(patch).ok()?;
         let json = content.to_json();
-        self.keep_tree(id, content).then_some(json)
+        self.credit = self.credit.saturating_add(patch.as_str().len() * WRITTEN_PER_BYTE);
+        let left = self.credit.checked_sub(json.as_str().len());
+        if !self.keep_tree(id, content) {
+            return None;
+        }
+        self.credit = left?;
+        Some(json)
     }
 
     pub(crate) fn block_id(&self, activity: &Json<'static>) -> Json<'static> {
@@ -111,12 +134,13 @@ impl ShownActivities {
         }
     }
 
-    pub(crate) fn content_bytes(&self) -> usize {
-        self.content_bytes
+    pub(crate) fn retained_bytes(&self) -> usize {
+        self.content_bytes + self.id_bytes
     }
 
     fn activity(&mut self, id: &Json<'static>) -> Option<&mut ShownActivity> {
         if !self.activities.contains(id) {
+            self.id_bytes += ENTRY_COST + id.as_str().len();
             self.activities.insert(id.clone(), ShownActivity::default());
         }
         self.activities.get_mut(id)
@@ -167,16 +191,16 @@ mod tests {
     fn keeps_contents_within_the_limits() {
         let mut shown = ShownActivities::default();
         shown.show_block(&snapshot("large", CONTENT_LIMIT), None);
-        assert_eq!((shown.apply(&change("large", SET)), shown.content_bytes()), (None, 0));
+        assert_eq!((shown.apply(&change("large", SET)), shown.content_bytes), (None, 0));
         // It grows over the limit, and is known again after the next snapshot.
         shown.show_block(&snapshot("a", CONTENT_LIMIT / 2), None);
         let double = r#"[{"op":"copy","from":"/text","path":"/more"}]"#;
-        assert_eq!((shown.apply(&change("a", double)), shown.content_bytes()), (None, 0));
+        assert_eq!((shown.apply(&change("a", double)), shown.content_bytes), (None, 0));
         shown.show_block(&snapshot("a", 1), None);
         assert_eq!(shown.apply(&change("a", SET)).expect("known").as_str(), r#"{"n":1,"text":"x"}"#);
         let ids: Vec<String> = (0..20).map(|at| at.to_string()).collect();
         ids.iter().for_each(|id| shown.show_block(&snapshot(id, CONTENT_LIMIT / 2), None));
-        assert!(shown.content_bytes() <= CONTENTS_LIMIT);
+        assert!(shown.content_bytes <= CONTENTS_LIMIT);
         let known = ids.iter().filter(|id| shown.apply(&change(id, SET)).is_some()).count();
         assert!((10..20).contains(&known), "{known}");
     }

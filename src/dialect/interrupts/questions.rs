@@ -14,6 +14,9 @@ const MESSAGE: &str = "message";
 const RESPONSE_SCHEMA: &str = "responseSchema";
 const CALL_ARGUMENTS: [&str; 4] = [REASON, MESSAGE, RESPONSE_SCHEMA, "toolCallId"];
 
+/// Maximum questions of a run; the outcome carries all interrupts.
+const MAX_QUESTIONS: usize = 256;
+
 /// The reason of an interrupt that asks for input (specs §1.2).
 const INPUT_REQUIRED: &str = "input_required";
 
@@ -67,7 +70,7 @@ impl PendingInterrupt {
 pub(crate) fn take_interrupts(finish: &mut Event<'_>) -> Vec<PendingInterrupt> {
     let list = finish.get(Field::Outcome).and_then(|outcome| json::parse_member(outcome, INTERRUPTS));
     let elements = list.as_ref().and_then(json::parse_elements).unwrap_or_default();
-    let interrupts: Vec<_> = elements.iter().filter_map(PendingInterrupt::new).collect();
+    let interrupts: Vec<_> = elements.iter().take(MAX_QUESTIONS).filter_map(PendingInterrupt::new).collect();
     if !interrupts.is_empty()
         && let Some(outcome) = finish.remove(Field::Outcome)
     {
