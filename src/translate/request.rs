@@ -281,9 +281,8 @@ pub(crate) fn encode_input(input: RunAgentInput<'_>, agent: PeerDialect) -> (Str
         }
         RunInputFormat::SevenMembers | RunInputFormat::PlainMessages => {
             // Interrupts, and the answers to them, were added in 0.0.57. Only an agent that has them is answered, so one
-            // that is to be detected, or whose version is unknown, has them.
-            let may_ask = agent.peer_version == PeerVersion::Any || agent.peer_version >= PeerVersion::V0_0_57;
-            if agent.is_auto || agent.dialect.is_versioned() && may_ask {
+            // that is to be detected has them.
+            if agent.is_auto || agent.dialect.is_versioned() && agent.peer_version >= PeerVersion::V0_0_57 {
                 let resume = remove(&mut members, Field::Resume);
                 rest.extend(resume.map(|resume| (MemberKey::Known(Field::Resume), resume)));
             }

@@ -271,7 +271,7 @@ impl ReopenedIds {
 
     /// Returns true if the peer did not have the message.
     fn add_message(&mut self, id: Json<'static>) -> bool {
-        let is_new = !self.messages.contains(&id);
+        let is_new = !self.messages.contains(&id) && !self.open.contains(&id);
         if is_new {
             self.retained_bytes += memory_limits::text_cost(id.as_str());
             self.messages.insert(id, 1);
@@ -311,8 +311,6 @@ impl ReopenedIds {
         self.messages = IdMap::default();
         self.calls = IdMap::default();
         self.retained_bytes = 0;
-        let open: Vec<_> = self.open.iter().map(|(id, ())| id.clone()).collect();
-        open.into_iter().for_each(|id| _ = self.add_message(id));
         for message in list.and_then(json::parse_elements).unwrap_or_default() {
             let Some(members) = json::parse_message(&message) else { continue };
             if let Some(id) = get(&members, Field::Id).cloned() {
