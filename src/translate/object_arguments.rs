@@ -55,7 +55,7 @@ impl ObjectArguments {
         let ends = |id: Option<&Json<'_>>| id.is_some_and(|id| call.is_some_and(|call| call.is_same(id)));
         if let Some(event) = self.waiting.take() {
             let is_last = ends(event.get(Field::ToolCallId));
-            sink.emit(self.to_piece(event, is_last, dialect));
+            sink.emit(self.next_piece(event, is_last, dialect));
         }
         if let Some(call) = call.filter(|call| self.open.contains(call)) {
             self.close(&call.clone().into_owned(), ADDED, dialect, sink);
@@ -65,7 +65,7 @@ impl ObjectArguments {
     /// Closes all objects.
     pub(super) fn finish(&mut self, dialect: &str, sink: &mut impl EventSink) {
         if let Some(event) = self.waiting.take() {
-            sink.emit(self.to_piece(event, true, dialect));
+            sink.emit(self.next_piece(event, true, dialect));
         }
         let calls: Vec<_> = self.open.iter().map(|(id, _)| id.clone()).collect();
         calls.iter().for_each(|call| self.close(call, CLOSING, dialect, sink));
@@ -79,7 +79,7 @@ impl ObjectArguments {
         sink.emit(event);
     }
 
-    fn to_piece(&mut self, mut event: Event<'static>, is_last: bool, dialect: &str) -> Event<'static> {
+    fn next_piece(&mut self, mut event: Event<'static>, is_last: bool, dialect: &str) -> Event<'static> {
         let id = event.get_or_empty(Field::ToolCallId);
         let object = event.get_or_empty(Field::Delta);
         let inner =

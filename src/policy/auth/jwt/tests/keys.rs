@@ -123,7 +123,7 @@ fn rejects_points_of_small_order() {
 /// Checking the order takes the time of 32 signatures, which a set of keys for other purposes must not cost.
 #[test]
 fn checks_only_keys_that_fit_an_algorithm() {
-    let point = b64(&[&[1], &[0; 31][..]].concat());
+    let point = b64([&[1], &[0; 31][..]].concat());
     let result = jwks(vec![json!({"kty": "OKP", "crv": "Ed25519", "alg": "ES256", "x": point})]);
     assert!(result.as_ref().is_err_and(|result| result.ends_with("`algorithms`")), "{result:?}");
 }
