@@ -220,8 +220,15 @@ fn unpack_input(
     location: CarryLocation,
 ) -> Result<(), RequestRefusal> {
     let (place, key) = location.carry_member().unwrap_or_default();
-    // Only the last one is of the latest request.
-    let held: Vec<_> = messages.iter_mut().filter_map(|message| carry::take(message, message::INPUT_MEMBER)).collect();
+    // Only the last one is of the latest request. A member of this name that is no object is the message's own.
+    let holds_input = |message: &&mut MessageMembers<'_>| {
+        find_member(message, message::INPUT_MEMBER).is_some_and(|input| input.json_type() == JsonType::Object)
+    };
+    let held: Vec<_> = messages
+        .iter_mut()
+        .filter(holds_input)
+        .filter_map(|message| carry::take(message, message::INPUT_MEMBER))
+        .collect();
     let mut carried = match held.last() {
         Some(input) => json::parse_owned_members(input),
         None => carry::take(members, place).map(|held| {

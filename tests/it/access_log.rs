@@ -4,7 +4,7 @@ use super::support::agent::{Agent, Step, write};
 use super::support::client::{Client, INPUT, post, send_request};
 use super::support::gateway::{Gateway, Setup};
 use super::support::sha256;
-use super::support::sse::{CLOSED, CONTENT, HEAD, OPENED, STARTED, assert_refused, complete_run};
+use super::support::sse::{CLOSED, CONTENT, FINISHED, HEAD, OPENED, STARTED, assert_refused, complete_run};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -167,14 +167,18 @@ async fn logs_the_cause_of_each_failed_run() {
 
 #[tokio::test]
 async fn warns_of_an_agent_that_uses_another_dialect_than_configured() {
-    let agent = Agent::with_response(HEAD.to_owned() + &complete_run());
+    let events = ["START", "CONTENT", "END"].map(|part| {
+        let delta = if part == "CONTENT" { r#","delta":"hi""# } else { "" };
+        format!("data: {{\"type\":\"BUSINESS_DATA_{part}\",\"messageId\":\"m\"{delta}}}\n\n")
+    });
+    let agent = Agent::with_response([HEAD, STARTED, &events.concat(), FINISHED].concat());
     let routes =
-        format!("routes: [{{name: run, path: /run, client: ag-ui, agent: hai, upstream: '{}'}}]\n", agent.url());
+        format!("routes: [{{name: run, path: /run, client: ag-ui, agent: ag-ui, upstream: '{}'}}]\n", agent.url());
     let mut gateway = Gateway::start(Setup { routes: &routes, ..Setup::default() }).await;
     assert_eq!(send_request(gateway.data, post("/run", "Connection: close\r\n", INPUT)).await.status, 200);
     let line = gateway.next_log("the agent's dialect is not the one in `agent` of the route").await;
     assert_eq!((&line["level"], &line["route"], &line["events"]), (&"WARN".into(), &"run".into(), &3.into()));
-    assert_eq!((&line["configured"], &line["looks_like"]), (&"hai".into(), &"ag-ui".into()));
+    assert_eq!((&line["configured"], &line["looks_like"]), (&"ag-ui".into(), &"hai".into()));
 }
 
 /// "Escaped and cut in logs" (failures.md): an id with any content stays on one line, without control characters.

@@ -61,7 +61,7 @@ impl BlockReader {
         sink: &mut dyn CanonicalSink,
     ) {
         // The run guard limits open messages, so it must see them.
-        if self.pending.len() >= OPEN_ITEMS_LIMIT {
+        if self.pending.len().max(self.open_messages.len()) >= OPEN_ITEMS_LIMIT {
             self.send_starts(dialect, sink);
         }
         let mut history = self.closed_messages.remove(&id).unwrap_or_default();
