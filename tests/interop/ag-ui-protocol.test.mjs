@@ -121,6 +121,7 @@ describe("ag-ui-validate", () => {
     "a result in parts came with 1.0": /AGUI504: TOOL_CALL_RESULT: field 'content' must be a string/,
     "a result for a call that another run made": /AGUI207/,
     "a message or call that goes on after its end": /AGUI(101|102|104|202|205)/,
+    "a call that starts again after its end": /call-starts-again .*AGUI201/,
     "arguments that are no JSON are the agent's": /AGUI204/,
     "an operation of a later version": /AGUI303: .* invalid op 'merge'/,
     "RAW closes no chunk": /AGUI504: TEXT_MESSAGE_CHUNK: first TEXT_MESSAGE_CHUNK/,
