@@ -76,7 +76,7 @@ function shown({ messages, state, events }, client) {
 /** Streams for which an older client shows a different result than the current one, with the reason. */
 const OTHERWISE = {
   "a result in parts is text there, and not compared here":
-    /^(ag-ui-to-hai\/(tools-steps-state|tool-result-parts)|hai-to-ag-ui\/tool-result-(looks-like-parts|parts-came-back)|ag-ui-to-ag-ui-0(\.pin=0-0-35)?\/parts(-are-text)?|ag-ui-to-ag-ui-snake\/results|conformance\/tool-result-unknown-source) results$/,
+    /^(ag-ui-to-(cloudbase|ag-ui-snake)\/not-shown|ag-ui-to-hai\/(tools-steps-state|tool-result-parts)|hai-to-ag-ui\/tool-result-(looks-like-parts|parts-came-back)|ag-ui-to-ag-ui-0(\.pin=0-0-35)?\/parts(-are-text)?|ag-ui-to-ag-ui-snake\/results|conformance\/tool-result-unknown-source) results$/,
   "text of a user is the assistant's, since 0.0.35 knows no other": /\/(chunks|roles) text$/,
   "a call that an error cuts off is not begun: 0.0.35 would take no error then": /\/(error-with-open-items|fails-in-mid-arguments) calls$/,
   "a snapshot of null ends the state there, and not here": /^hai-to-ag-ui\/state-delta-from-and-path state$/,

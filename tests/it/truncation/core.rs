@@ -213,9 +213,15 @@ fn keeps_all_events_before_a_cut() {
 /// Content that was deliberately not written yet at the cut: peers before AG-UI 1.0 get an incomplete call only as
 /// carried data; a span of thinking begins with its first thought; and the spelling of arguments is written with them.
 fn is_not_yet_written(one: &RoundTripDifference) -> bool {
-    let is_unsaid_event = ["TOOL_CALL_START", "TOOL_CALL_ARGS", "REASONING_START", "REASONING_MESSAGE_START"]
-        .iter()
-        .any(|kind| one.before.contains(kind));
+    let unwritten = [
+        "TOOL_CALL_START",
+        "TOOL_CALL_ARGS",
+        "REASONING_START",
+        "REASONING_MESSAGE_START",
+        "TEXT_MESSAGE_START",
+        r#"{"$open":true}"#,
+    ];
+    let is_unsaid_event = unwritten.iter().any(|kind| one.before.contains(kind));
     one.after.is_none() && (one.path.is_empty() && is_unsaid_event || one.before == r#"{"cloudbase":{"$args":true}}"#)
 }
 
