@@ -190,7 +190,9 @@ describe("LangGraph, ag-ui-langgraph 0.0.47", () => {
     const answers = await askedByAll(it.older, "重启？");
     for (const version of VERSIONS) {
       assert.equal(answers[version].text, "我先查一下。查到 3 台主机。", `${version}: ${JSON.stringify(answers[version])}`);
-      assert.deepEqual(answers[version].calls, [["call-lookup", "lookup", { kind: "主机" }]], version);
+      const [lookup, question, ...others] = answers[version].calls;
+      assert.deepEqual([lookup, others], [["call-lookup", "lookup", { kind: "主机" }], []], version);
+      assert.deepEqual([question[1], question[2].message], ["confirmAction", "重启 3 台主机？"], version);
       assert.equal(answers[version].state.hosts, 3, version);
     }
   });
