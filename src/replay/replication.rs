@@ -190,11 +190,11 @@ impl ReplicatedRuns {
         Ok(Some(stored))
     }
 
-    /// Returns whether another replica has started another request's run with the key of an ended run, which is then
-    /// forgotten here. If Redis does not respond, it is served on.
+    /// Forgets an ended run whose key another replica has given to another request; returns true if it did. If Redis does
+    /// not respond, the run stays.
     pub(crate) async fn forget_replaced(&self, ended: &Arc<StoredRun>) -> bool {
         let RunKeys { run, body, .. } = &ended.keys;
-        // What is not copied yet is newer than what Redis has.
+        // A run that is not copied yet is newer than the one in Redis.
         let is_copied = !ended.is_remote && !ended.log.is_open() && self.owned_run(run).is_none();
         if !is_copied {
             return false;

@@ -62,7 +62,7 @@ pub(crate) fn mask_secrets(text: &str, limit: usize) -> String {
     let text = mask_urls(&last_line_of_traceback(text));
     let mut masked = String::with_capacity(text.len());
     let mut rest = text.as_str();
-    // What is left after the last run of Base64 that was checked, so that each is checked only once.
+    // Length of the rest after the last checked run of Base64: each run is checked once.
     let mut unchecked = rest.len();
     while let Some(first) = rest.chars().next() {
         if rest.starts_with("-----BEGIN") {

@@ -11,8 +11,8 @@ use crate::event::{Event, EventLoss, EventType, Field, Json, Members, get};
 
 const INTERRUPTS: &str = "interrupts";
 
-/// Returns the loss if a client that has no form for the event's type gets it anyway; `None` if it has no content for a
-/// user, or if every dialect shows it.
+/// Returns the loss for an event that reaches a client without a form for its type; `None` if the event has nothing to
+/// show.
 pub(super) fn loss_of_event(event: &Event<'_>) -> Option<EventLoss> {
     match event.kind {
         EventType::ActivitySnapshot | EventType::ActivityDelta => Some(EventLoss::ActivityNotShown),
@@ -76,7 +76,7 @@ pub(super) fn loss_of_message(message: &Members<'_>) -> EventLoss {
     }
 }
 
-/// Returns the number of parts of a content, which were not written where `written` lacks them.
+/// Returns the number of media parts in `whole` that `written` lacks.
 pub(super) fn count_hidden_parts(whole: &Json<'_>, written: Option<&Json<'_>>) -> u64 {
     let shown = written.map_or(0, content_parts::count_media);
     to_count(content_parts::count_media(whole).saturating_sub(shown))

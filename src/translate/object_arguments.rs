@@ -5,8 +5,8 @@
 //!   {"a":1} {"b":2}            ──▶ {"a":1   ,"b":2}
 //!   {"a":1} other event {"b":2} ─▶ {"a":1   other event   ,"b":2   }     (the last piece is added)
 //! ```
-//! Whether more follows is known from the agent's next frame, so an object waits for that. A member that comes twice
-//! has its last value, as in `JSON.parse`. Notes restore the objects.
+//! An object is held until the agent's next frame, which shows whether another follows. A member that comes twice has its
+//! last value, as in `JSON.parse`. Notes restore the objects.
 
 use super::EventSink;
 use super::event_parts::OutgoingEvent;

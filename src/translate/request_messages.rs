@@ -1,7 +1,6 @@
 //! Reads and checks the messages of a request, with those that earlier translations carried.
 //!
-//! What a client sends back in a place for carried data is as much its own word as the rest of the request, so it passes
-//! the same checks.
+//! Clients can change carried data, so it passes the same checks as the rest of the request.
 
 use super::request_refusal::{RequestRefusal, refuse};
 use super::{aliases, message, value_aliases};

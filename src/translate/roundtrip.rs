@@ -219,7 +219,7 @@ pub(crate) fn roundtrip_request(
 fn counted_since(before: &TranslationReport, after: &TranslationReport) -> (Vec<EventRepair>, Vec<EventLoss>) {
     let repairs = EventRepair::ALL.iter().filter(|one| after.repairs[**one as usize] > before.repairs[**one as usize]);
     let losses = EventLoss::ALL.iter().filter(|one| after.losses[**one as usize] > before.losses[**one as usize]);
-    // What is carried comes back.
+    // Carried content comes back.
     let losses = losses.filter(|one| !one.is_carried());
     (repairs.copied().collect(), losses.copied().collect())
 }

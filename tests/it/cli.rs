@@ -102,7 +102,7 @@ fn explains_each_event_on_stderr() {
     assert!(stderr.ends_with("2 events in, 2 out; carried: nothing; repaired: nothing; lost: nothing\n"), "{stderr}");
 }
 
-/// What the client gets and does not show is no violation, but something is lost for its user.
+/// Content that the client gets and does not show breaks no rule, but its user misses it.
 #[test]
 fn explains_what_the_client_does_not_show() {
     let events = [

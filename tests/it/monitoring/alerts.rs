@@ -217,7 +217,7 @@ fn objectives_classify_every_outcome_loss_and_refusal() {
     assert_eq!(compared_values(rule, "diglot_repairs_total", "repair"), set(breaches));
 
     let wished = ["done_marker", "stripped", "other_run", "repeated"];
-    // What is carried is a property of the client's dialect, not a change in what the agent sends.
+    // Carried content depends on the client's dialect, so it shows no change of the agent.
     let lost = EventLoss::ALL.iter().filter(|one| !one.is_carried()).map(|one| one.label());
     let lost = lost.filter(|one| !wished.contains(one));
     assert_eq!(
