@@ -13,10 +13,10 @@ const SEPARATOR: &str = "\n";
 
 const BINARY: &str = "binary";
 const TEXT: &str = "text";
-const SOURCE: &str = "source";
+pub(crate) const SOURCE: &str = "source";
 const METADATA: &str = "metadata";
 const FILENAME: &str = "filename";
-const MIME_TYPE: &str = "mimeType";
+pub(crate) const MIME_TYPE: &str = "mimeType";
 const VALUE: &str = "value";
 
 /// Media source types, and the equivalent members of a `binary` part.
@@ -103,7 +103,7 @@ fn accepts_lists(pin: PeerVersion) -> bool {
     pin >= PeerVersion::V0_0_42 || pin == PeerVersion::Any
 }
 
-const MEDIA_TYPES: [&str; 4] = ["image", "audio", "video", "document"];
+pub(crate) const MEDIA_TYPES: [&str; 4] = ["image", "audio", "video", "document"];
 
 /// Returns true if every part is text, or media with data or a URL. All other parts were introduced in 1.0.
 fn is_inline(content: &Json<'_>) -> bool {

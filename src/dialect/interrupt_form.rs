@@ -20,9 +20,9 @@ pub(crate) struct InterruptTools {
 }
 
 impl InterruptForm {
-    pub(crate) const fn tool_call(confirm: &'static str) -> Self {
-        InterruptForm::ToolCall(InterruptTools { confirm, input: None })
-    }
+    /// Calls the tool that seeds 000 and 001 print.
+    pub(crate) const CONFIRM_ACTION: InterruptForm =
+        InterruptForm::ToolCall(InterruptTools { confirm: "confirmAction", input: None });
 
     /// Returns the default of the option `interrupt_tool`.
     pub(crate) const fn default_tool(self) -> Option<ToolName> {

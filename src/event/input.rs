@@ -3,6 +3,9 @@
 pub(crate) use super::role::{ACTIVITY, ASSISTANT, DEVELOPER, REASONING, ROLES, SYSTEM, TOOL, USER};
 use super::{Json, Members};
 
+/// Member of an outcome with the interrupts of a run.
+pub(crate) const INTERRUPTS: &str = "interrupts";
+
 /// A request to run an agent. Members other than the messages remain JSON text.
 #[derive(Clone, Debug)]
 pub(crate) struct RunAgentInput<'a> {

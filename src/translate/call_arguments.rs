@@ -22,11 +22,13 @@ pub(super) struct TextCalls {
 /// Replaces arguments that are not text with their JSON text; returns `None` if there are none.
 pub(super) fn to_text(calls: &Json<'_>) -> Option<TextCalls> {
     let mut positions = Vec::new();
-    let calls = edit_arguments(calls, |at, arguments| {
-        let text = (!matches!(arguments.json_type(), JsonType::String | JsonType::Null))
-            .then(|| Json::string(arguments.as_str()))?;
-        positions.push(at);
-        Some(text)
+    let calls = edit_calls(calls, |at, call| {
+        edit_call(call, |arguments| {
+            let is_text = matches!(arguments.json_type(), JsonType::String | JsonType::Null);
+            let text = (!is_text).then(|| Json::string(arguments.as_str()))?;
+            positions.push(at);
+            Some(text)
+        })
     })?;
     Some(TextCalls { calls, positions })
 }
@@ -46,9 +48,9 @@ pub(super) fn write(message: &mut MessageMembers<'_>, own: &mut Members<'_>) {
     let positions = json::parse_elements(&note).unwrap_or_default();
     let positions: HashSet<&str> = positions.iter().map(Json::as_str).collect();
     let calls = get(message, Field::ToolCalls).and_then(|calls| {
-        edit_arguments(calls, |at, arguments| {
+        edit_calls(calls, |at, call| {
             positions.get(&*at.to_string())?;
-            json::parse_value(&arguments.text()?).map(Json::into_owned)
+            edit_call(call, |arguments| json::parse_value(&arguments.text()?).map(Json::into_owned))
         })
     });
     if let Some(calls) = calls {
@@ -57,14 +59,15 @@ pub(super) fn write(message: &mut MessageMembers<'_>, own: &mut Members<'_>) {
 }
 
 /// Applies `edit` to the arguments of each call; returns `None` if it changed none.
-fn edit_arguments(
+/// Applies `edit` to each call; returns `None` if it changed none.
+pub(super) fn edit_calls(
     calls: &Json<'_>,
     mut edit: impl FnMut(usize, &Json<'_>) -> Option<Json<'static>>,
 ) -> Option<Json<'static>> {
     let mut is_changed = false;
     let mut edited = Vec::new();
     for (at, call) in json::parse_elements(calls)?.into_iter().enumerate() {
-        let new = edit_call(&call, |arguments| edit(at, arguments));
+        let new = edit(at, &call);
         is_changed |= new.is_some();
         edited.push(new.unwrap_or_else(|| call.into_owned()));
     }

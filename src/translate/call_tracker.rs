@@ -6,12 +6,11 @@ use super::message_ids::IDS_LIMIT;
 use super::report::TranslationReport;
 use super::{carry, memory_limits, not_shown};
 use crate::codec::json;
-use crate::event::input::{MessageMembers, TOOL};
+use crate::event::input::{INTERRUPTS, MessageMembers, TOOL};
 use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json, JsonType, Members, get};
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-const INTERRUPTS: &str = "interrupts";
 const PENDING_CALLS: &str = "pendingToolCallIds";
 
 #[derive(Debug, Default)]

@@ -37,15 +37,15 @@ impl CarryPolicy {
         if let CarryPolicy::Never(count) = self {
             count.set(count.get() + 1);
         }
-        self.is_open()
+        self.allows_carrying()
     }
 
-    pub(crate) const fn is_open(&self) -> bool {
+    pub(crate) const fn allows_carrying(&self) -> bool {
         !matches!(self, CarryPolicy::Never(_))
     }
 
     /// Returns true for an agent that gets no more than four roles and text.
-    pub(crate) fn is_plain(&self, side: PeerDialect) -> bool {
+    pub(crate) fn writes_plain_messages(&self, side: PeerDialect) -> bool {
         *self == CarryPolicy::InRequest && side.dialect.input == RunInputFormat::PlainMessages
     }
 }

@@ -8,6 +8,7 @@ use super::event_shapes::{DEFAULT_ERROR_MESSAGE, event_to_value};
 use super::report::TranslationReport;
 use super::{carry, json_patch, message_repair, nested_values, not_shown, tool_result_id};
 use crate::codec::json;
+use crate::event::input::INTERRUPTS;
 use crate::event::kind::{MemberType, Slot};
 use crate::event::schema::{self, RESULT_CONTENT};
 use crate::event::value::SAFE_INTEGER;
@@ -162,7 +163,6 @@ const USAGE_TEXTS: [&str; 2] = ["provider", "model"];
 const USAGE_COUNTS: [&str; 6] =
     ["inputTokens", "outputTokens", "totalTokens", "reasoningTokens", "cachedInputTokens", "cacheWriteInputTokens"];
 
-const INTERRUPTS: &str = "interrupts";
 const INTERRUPT_REQUIRED: [&str; 2] = ["id", "reason"];
 const INTERRUPT_TEXTS: [&str; 6] = ["id", "reason", "message", "toolCallId", "expiresAt", "subagentRunId"];
 const INTERRUPT_OBJECTS: [&str; 2] = ["responseSchema", "metadata"];

@@ -4,7 +4,7 @@
 //! A value with one obvious reading is converted: JSON in place of text becomes its text. What has none is refused here,
 //! where the client learns its place.
 
-use super::call_arguments::{ARGUMENTS, FUNCTION};
+use super::call_arguments::{ARGUMENTS, FUNCTION, edit_calls};
 use super::carry_policy::CarryPolicy;
 use super::report::TranslationReport;
 use super::request_refusal::{RequestRefusal, refuse};
@@ -48,7 +48,7 @@ pub(super) fn repair_input(input: &mut RunAgentInput<'_>, agent: PeerDialect) ->
 
 /// Removes members that older agents refuse: Python 0.1.8 and older take none that they do not know (measured).
 fn remove_later_members(input: &mut RunAgentInput<'_>, agent: PeerDialect) -> u64 {
-    if CarryPolicy::for_request(agent).is_open() {
+    if CarryPolicy::for_request(agent).allows_carrying() {
         return 0;
     }
     let mut lost = 0;
@@ -84,7 +84,9 @@ fn repair_message(message: &mut MessageMembers<'static>, report: &mut Translatio
     if let Some(content) = get(message, Field::Content).and_then(|content| repair_content(content, &role)) {
         set(message, MemberKey::Known(Field::Content), content);
     }
-    if let Some(calls) = get(message, Field::ToolCalls).and_then(supply_arguments) {
+    if let Some(calls) =
+        get(message, Field::ToolCalls).and_then(|calls| edit_calls(calls, |_, call| supply_call_arguments(call)))
+    {
         set(message, MemberKey::Known(Field::ToolCalls), calls);
     }
     message_repair::repair_message(message, 0, report);
@@ -133,17 +135,6 @@ fn read_part(element: &Json<'_>) -> Option<Json<'static>> {
 }
 
 /// Gives a call without arguments an empty object, since a call's arguments are the text of one.
-fn supply_arguments(calls: &Json<'_>) -> Option<Json<'static>> {
-    let mut is_changed = false;
-    let mut supplied = Vec::new();
-    for call in json::parse_elements(calls)? {
-        let with_arguments = supply_call_arguments(&call);
-        is_changed |= with_arguments.is_some();
-        supplied.push(with_arguments.unwrap_or_else(|| call.into_owned()));
-    }
-    is_changed.then(|| json::to_array(&supplied))
-}
-
 fn supply_call_arguments(call: &Json<'_>) -> Option<Json<'static>> {
     let mut members = json::parse_owned_members(call)?;
     let mut function = json::parse_owned_members(find_member(&members, FUNCTION)?)?;

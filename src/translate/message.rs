@@ -189,7 +189,11 @@ fn accepts_role(side: PeerDialect, role: &str) -> bool {
 
 fn accepts_role_of(message: &MessageMembers<'_>, side: PeerDialect, carries: &CarryPolicy) -> bool {
     let role = get(message, Field::Role).and_then(Json::text).unwrap_or_default();
-    if carries.is_plain(side) { role == DEVELOPER || PLAIN_ROLES.contains(&&*role) } else { accepts_role(side, &role) }
+    if carries.writes_plain_messages(side) {
+        role == DEVELOPER || PLAIN_ROLES.contains(&&*role)
+    } else {
+        accepts_role(side, &role)
+    }
 }
 
 /// Returns true if a written message has a role that the side accepts, under the side's own name.
@@ -203,7 +207,7 @@ fn accepts_member(side: PeerDialect, field: Field, carries: &CarryPolicy) -> boo
     // Python supports "error" since 0.1.9 (measured).
     let since = field != Field::Error || side.peer_version != PeerVersion::V0_1;
     side.dialect.message.fields.contains(&field)
-        && (carries.is_open() || (since && is_supported_since(side, field.camel())))
+        && (carries.allows_carrying() || (since && is_supported_since(side, field.camel())))
 }
 
 /// Messages in a dialect's form.
@@ -320,7 +324,7 @@ fn split_message<'a>(message: MessageMembers<'a>, side: PeerDialect, carries: &C
             }
             MemberKey::Known(Field::Content) if content_parts::is_parts(&value) || is_refused_list(side, &value) => {
                 let role = get(&written, Field::Role);
-                let (content, whole) = match carries.is_plain(side) {
+                let (content, whole) = match carries.writes_plain_messages(side) {
                     true => (Json::string(&content_parts::joined_text(&value)), Some(value)),
                     false => content_parts::write(&value, side, role),
                 };
@@ -359,7 +363,7 @@ fn write_message<'a>(
             set(&mut written, MemberKey::Known(Field::Content), value);
         }
     }
-    if carries.is_plain(side) && get(&written, Field::Role).is_some_and(|role| role.is_str(DEVELOPER)) {
+    if carries.writes_plain_messages(side) && get(&written, Field::Role).is_some_and(|role| role.is_str(DEVELOPER)) {
         // The nearest role: both instruct the agent.
         set(&mut written, MemberKey::Known(Field::Role), Json::string(SYSTEM));
         canonical.push((MemberKey::Known(Field::Role), Json::string(DEVELOPER)));

@@ -6,10 +6,8 @@
 use crate::codec::json;
 use crate::dialect::Dialect;
 use crate::dialect::content_parts;
-use crate::event::input::{ACTIVITY, REASONING};
+use crate::event::input::{ACTIVITY, INTERRUPTS, REASONING};
 use crate::event::{Event, EventLoss, EventType, Field, Json, Members, get};
-
-const INTERRUPTS: &str = "interrupts";
 
 /// Returns the loss for an event that reaches a client without a form for its type; `None` if the event has nothing to
 /// show.

@@ -90,7 +90,7 @@ pub(crate) static AG_UI_0: Dialect = Dialect {
     shown_members: &["title"],
     option_names: &["pin", INTERRUPT_TOOL],
     // 示例：确认工具定义, 场景 4. Clients since 0.0.57 have interrupts: they get them as they are with a pin.
-    interrupt_form: Some(InterruptForm::tool_call("confirmAction")),
+    interrupt_form: Some(InterruptForm::CONFIRM_ACTION),
     adapter: Some(AgUi0Adapter::boxed),
     signs: SIGNS,
     request_signs: &[],

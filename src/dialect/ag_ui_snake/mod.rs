@@ -45,7 +45,7 @@ pub(crate) static AG_UI_SNAKE: Dialect = Dialect {
     hidden_content: &[EventLoss::ActivityNotShown, EventLoss::SubagentNotShown],
     option_names: &["timestamp", "roles", "errors", INTERRUPT_TOOL],
     // Not printed: a call as in the related dialects is a guess.
-    interrupt_form: Some(InterruptForm::tool_call("confirmAction")),
+    interrupt_form: Some(InterruptForm::CONFIRM_ACTION),
     adapter: Some(AgUiSnakeAdapter::boxed),
     signs: SIGNS,
     request_signs: REQUEST_SIGNS,

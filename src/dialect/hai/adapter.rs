@@ -92,7 +92,7 @@ impl HaiAdapter {
     /// Writes activities and subagents as messages between agents, or as output blocks.
     fn write_activity<'a>(&mut self, event: Event<'a>) -> ReleasedEvents<'a> {
         let dialect = self.peer.dialect;
-        if self.shown_activities.is_kept(&event) {
+        if self.shown_activities.is_ignored_snapshot(&event) {
             return ReleasedEvents::from(ReleasedEvent::AsCustomNoOp(event));
         }
         let steps = match event.kind {
@@ -100,7 +100,7 @@ impl HaiAdapter {
                 let id = message_id(&event.members);
                 match self.collaborations.write(event, dialect.name) {
                     Ok(steps) => {
-                        self.shown_activities.show_elsewhere(id);
+                        self.shown_activities.record_without_block(id);
                         steps
                     }
                     Err(event) => return self.write_activity_block(event),
@@ -129,13 +129,13 @@ impl HaiAdapter {
             };
         }
         if let Some(outgoing) = self.block_writer.match_block(&event, &self.message_parts, dialect.name) {
-            self.shown_activities.show_block(&event, Some(&outgoing));
+            self.shown_activities.record_block(&event, Some(&outgoing));
             return self.write_native_content(row, outgoing);
         }
         if !self.writes_blocks() {
             return ReleasedEvents::from(ReleasedEvent::AsCustom(event));
         }
-        self.shown_activities.show_block(&event, None);
+        self.shown_activities.record_block(&event, None);
         let content = event.get_or_empty(Field::Content);
         self.render_block(row, event, content)
     }

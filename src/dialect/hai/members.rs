@@ -23,12 +23,9 @@ pub(super) mod block {
 
 /// Members of media parts and outputs. The document names no media (a guess).
 pub(super) mod media {
-    pub(crate) const KINDS: [&str; 4] = ["image", "audio", "video", "document"];
-    /// of AG-UI's parts
-    pub(crate) const SOURCE: &str = "source";
     pub(crate) const URL: &str = "url";
     /// AG-UI's name first
-    pub(crate) const TYPE_NAMES: [&str; 2] = ["mimeType", "mime_type"];
+    pub(crate) const TYPE_NAMES: [&str; 2] = [crate::dialect::content_parts::MIME_TYPE, "mime_type"];
     /// for data of unknown type (RFC 2046 §4.5.1)
     pub(crate) const UNKNOWN_TYPE: &str = "application/octet-stream";
 }

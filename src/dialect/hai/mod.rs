@@ -69,7 +69,7 @@ pub static HAI: Dialect = Dialect {
     input: RunInputFormat::SevenMembers,
     option_names: &["content", "fields", crate::dialect::peer_dialect::INTERRUPT_TOOL],
     // §3.3.2: the tool is called `confirmAction`.
-    interrupt_form: Some(InterruptForm::tool_call("confirmAction")),
+    interrupt_form: Some(InterruptForm::CONFIRM_ACTION),
     adapter: Some(HaiAdapter::boxed),
     message_adapter: Some(&HaiMessages),
     signs: SIGNS,

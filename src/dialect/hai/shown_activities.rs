@@ -57,15 +57,15 @@ struct ShownActivity {
 }
 
 impl ShownActivities {
-    /// Returns true for a snapshot that must not overwrite what the client has.
-    pub(crate) fn is_kept(&self, event: &Event<'_>) -> bool {
+    /// Returns true for a snapshot with `replace: false` whose activity the client already has.
+    pub(crate) fn is_ignored_snapshot(&self, event: &Event<'_>) -> bool {
         event.kind == EventType::ActivitySnapshot
             && event.get(Field::Replace).is_some_and(|replace| replace.as_str() == "false")
             && event.get(Field::MessageId).is_some_and(|id| self.activities.contains(id))
     }
 
     /// Records an activity that is shown as its `original` block, or as a new one.
-    pub(crate) fn show_block(&mut self, event: &Event<'_>, original: Option<&OutgoingEvent<'_>>) {
+    pub(crate) fn record_block(&mut self, event: &Event<'_>, original: Option<&OutgoingEvent<'_>>) {
         let block_id = original.and_then(|outgoing| find_member(&outgoing.extensions, block::BLOCK_ID)).cloned();
         let id = message_id(&event.members);
         if let Some(shown) = self.activity(&id) {
@@ -75,7 +75,7 @@ impl ShownActivities {
     }
 
     /// Records an activity that is shown in another form.
-    pub(crate) fn show_elsewhere(&mut self, id: Json<'static>) {
+    pub(crate) fn record_without_block(&mut self, id: Json<'static>) {
         self.activity(&id);
     }
 
@@ -190,16 +190,16 @@ mod tests {
     #[test]
     fn keeps_contents_within_the_limits() {
         let mut shown = ShownActivities::default();
-        shown.show_block(&snapshot("large", CONTENT_LIMIT), None);
+        shown.record_block(&snapshot("large", CONTENT_LIMIT), None);
         assert_eq!((shown.apply(&change("large", SET)), shown.content_bytes), (None, 0));
         // It grows over the limit, and is known again after the next snapshot.
-        shown.show_block(&snapshot("a", CONTENT_LIMIT / 2), None);
+        shown.record_block(&snapshot("a", CONTENT_LIMIT / 2), None);
         let double = r#"[{"op":"copy","from":"/text","path":"/more"}]"#;
         assert_eq!((shown.apply(&change("a", double)), shown.content_bytes), (None, 0));
-        shown.show_block(&snapshot("a", 1), None);
+        shown.record_block(&snapshot("a", 1), None);
         assert_eq!(shown.apply(&change("a", SET)).expect("known").as_str(), r#"{"n":1,"text":"x"}"#);
         let ids: Vec<String> = (0..20).map(|at| at.to_string()).collect();
-        ids.iter().for_each(|id| shown.show_block(&snapshot(id, CONTENT_LIMIT / 2), None));
+        ids.iter().for_each(|id| shown.record_block(&snapshot(id, CONTENT_LIMIT / 2), None));
         assert!(shown.content_bytes <= CONTENTS_LIMIT);
         let known = ids.iter().filter(|id| shown.apply(&change(id, SET)).is_some()).count();
         assert!((10..20).contains(&known), "{known}");
@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn applies_nothing_after_a_patch_that_it_could_not_apply() {
         let mut shown = ShownActivities::default();
-        shown.show_block(&snapshot("a", 1), None);
+        shown.record_block(&snapshot("a", 1), None);
         assert_eq!(shown.apply(&change("a", r#"[{"op":"remove","path":"/b"}]"#)), None);
         assert_eq!(shown.apply(&change("a", SET)), None);
     }
@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn a_list_of_messages_replaces_the_activities_only_if_it_has_any() {
         let mut shown = ShownActivities::default();
-        shown.show_block(&snapshot("a", 1), None);
+        shown.record_block(&snapshot("a", 1), None);
         let list = |messages: &'static str| {
             let mut event = Event::new(EventType::MessagesSnapshot);
             event.members.push((MemberKey::Known(Field::Messages), Json::from_trusted(messages)));

@@ -103,10 +103,10 @@ fn convert_part(value: &Json<'_>) -> Option<Json<'static>> {
             object.member(block::TEXT, text.as_str());
         }));
     }
-    if !media::KINDS.contains(&&*kind) {
+    if !content_parts::MEDIA_TYPES.contains(&&*kind) {
         return content_parts::read_binary(value);
     }
-    if find_member(&members, media::SOURCE).is_some() {
+    if find_member(&members, content_parts::SOURCE).is_some() {
         return Some(value.clone().into_owned());
     }
     let data = find_member(&members, block::DATA).filter(|data| data.json_type() == JsonType::Object);
@@ -119,7 +119,7 @@ fn convert_part(value: &Json<'_>) -> Option<Json<'static>> {
     let source = media_source(url.or_else(|| take_value(&mut members))?, mime);
     Some(json::build_object(|object| {
         object.string_member(json::TYPE, &kind);
-        object.member(media::SOURCE, source.as_str());
+        object.member(content_parts::SOURCE, source.as_str());
         if !members.is_empty() {
             object.member(Field::Metadata.camel(), json::to_object(&members).as_str());
         }

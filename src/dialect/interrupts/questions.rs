@@ -1,13 +1,12 @@
-//! Interrupts at the end of an agent's run, as calls of the client's tools.
+//! Interrupts at the end of an agent's run, as calls of the client's tools or as questions in text.
 
 use super::{ID, PREFIX};
 use crate::codec::json;
 use crate::dialect::interrupt_form::{InterruptForm, InterruptTools};
 use crate::dialect::table::PeerDialect;
+use crate::event::input::INTERRUPTS;
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, find_member, into_owned_members};
 use std::borrow::Cow;
-
-const INTERRUPTS: &str = "interrupts";
 
 const REASON: &str = "reason";
 const MESSAGE: &str = "message";
