@@ -86,6 +86,16 @@ pub(crate) trait DialectAdapter: std::fmt::Debug + Send + Sync {
     /// Adjusts an event that the engine writes itself.
     fn write_shared(&mut self, _row: &'static EventRow, _outgoing: &mut OutgoingEvent<'_>) {}
 
+    /// Returns what the client does not show after a list of messages, or after the end of a run that failed.
+    fn take_losses(&mut self) -> Vec<EventLoss> {
+        Vec::new()
+    }
+
+    /// Returns true if frames have something computed from the time of events of this type.
+    fn measures_time(&self, _kind: EventType) -> bool {
+        false
+    }
+
     /// Returns the bytes of pending events that become part of what is sent.
     fn held_bytes(&self) -> usize {
         0

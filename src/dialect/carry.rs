@@ -12,7 +12,7 @@
 use crate::codec::json;
 pub(crate) use crate::event::GATEWAY_KEY;
 use crate::event::kind::MemberType;
-use crate::event::{Event, Field, Json, JsonType, MemberKey, Members, find_member, set};
+use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, find_member, get, set};
 use std::borrow::Cow;
 
 /// The place where a dialect carries canonical-only members.
@@ -95,7 +95,7 @@ pub(crate) fn keep_notes(dialect: &str, notes: &[&str], own: &mut Members<'stati
     }
     let (kept, rest): (Members<'static>, Members<'static>) = std::mem::take(own).into_iter().partition(is_note);
     *own = rest;
-    let metadata = merge(crate::event::get(own, Field::Metadata), dialect, kept);
+    let metadata = merge(get(own, Field::Metadata), dialect, kept);
     set(own, MemberKey::Known(Field::Metadata), metadata);
 }
 
@@ -173,16 +173,33 @@ pub(crate) fn unwrap_canonical(extra: &Json<'_>, location: CarryLocation) -> Car
     found
 }
 
-/// Does the same for a message, where `type` is a member like any other.
+/// Unpacks a message. Its `type` is a member like any other, unless it names an event that the client kept.
 pub(crate) fn unwrap_message(extra: &Json<'_>, location: CarryLocation) -> CarriedMembers {
     let mut found = unwrap_canonical(extra, location);
-    if found.canonical_type.take().is_some() {
+    if let Some(kind) = found.canonical_type.take() {
+        if kind.is_empty() || EventType::from_wire(&kind).is_some() {
+            found.canonical.retain(|(key, _)| is_kept_with_message(&kind, key));
+            return found;
+        }
         let ours = location.carry_member().and_then(|(_, key)| json::parse_member(extra, key));
         let value = ours.and_then(|ours| json::parse_member(&ours, CANONICAL_TYPE));
         found.canonical.extend(value.map(|value| (extension_key(CANONICAL_TYPE), value)));
     }
     found
 }
+
+/// Returns true for a member that a message shares with its events of this type; the others describe the event alone.
+fn is_kept_with_message(kind: &str, key: &MemberKey<'_>) -> bool {
+    let is_text = EventType::from_wire(kind).is_some_and(|kind| TEXT_EVENTS.contains(&kind));
+    is_text && matches!(key, MemberKey::Known(Field::Name | Field::Metadata | Field::SubagentRunId))
+}
+
+const TEXT_EVENTS: [EventType; 4] = [
+    EventType::TextMessageStart,
+    EventType::TextMessageContent,
+    EventType::TextMessageEnd,
+    EventType::TextMessageChunk,
+];
 
 /// Adds the carried members to the value at `location`; returns `None` if there are none.
 pub(crate) fn wrap_canonical(
@@ -215,6 +232,23 @@ pub(crate) fn wrap_canonical(
 /// Returns true for a note, which is meant for the gateway alone.
 pub(crate) fn is_note(key: &MemberKey<'_>) -> bool {
     key.name().starts_with('$')
+}
+
+/// Removes the notes under the dialect's key from a message.
+pub(crate) fn remove_notes(message: &mut Members<'_>, dialect: &str) {
+    let metadata = get(message, Field::Metadata).filter(|metadata| metadata.as_str().contains('$'));
+    let Some(mut all) = metadata.and_then(json::parse_owned_members) else { return };
+    let Some(at) = all.iter().position(|(key, _)| is_named(key, dialect)) else { return };
+    let Some(mut own) = json::parse_owned_members(&all[at].1) else { return };
+    own.retain(|(key, _)| !is_note(key));
+    match own.is_empty() {
+        true => drop(all.remove(at)),
+        false => all[at].1 = json::to_object(&own),
+    }
+    match all.is_empty() {
+        true => drop(crate::event::remove(message, Field::Metadata)),
+        false => set(message, MemberKey::Known(Field::Metadata), json::to_object(&all)),
+    }
 }
 
 pub(crate) fn is_named(key: &MemberKey<'_>, name: &str) -> bool {
@@ -309,7 +343,7 @@ pub(crate) fn stringify_number_ids(event: &mut Event<'_>, own_members: &mut Memb
 /// Reverses [`stringify_number_ids`].
 pub(crate) fn restore_number_ids(members: &mut Members<'_>, own_members: &mut Members<'_>) {
     for field in take_fields(own_members, NUMBERS_NOTE, |field| IDS.contains(&field)) {
-        let text = crate::event::get(members, field).and_then(Json::text).map(Cow::into_owned);
+        let text = get(members, field).and_then(Json::text).map(Cow::into_owned);
         let number = text.as_deref().and_then(json::parse_value).filter(|value| value.json_type() == JsonType::Number);
         if let Some(number) = number.map(Json::into_owned) {
             set(members, MemberKey::Known(field), number);
@@ -348,7 +382,6 @@ pub(crate) fn take_json_note(own_members: &mut Members<'_>, field: Field) -> boo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::EventType;
 
     #[test]
     fn unpacks_what_it_packed_and_keeps_foreign_metadata() {

@@ -38,6 +38,17 @@ fn members_cost(members: &Members<'_>) -> usize {
     members.iter().map(|(_, value)| text_cost(value.as_str())).sum()
 }
 
+/// Returns the memory of an allocation of `bytes`: allocators round up by an eighth on average, and to at least 16.
+pub(crate) const fn allocation_size(bytes: usize) -> usize {
+    if bytes == 0 { 0 } else { (bytes + bytes / 8).next_multiple_of(16) }
+}
+
+/// Returns the memory of a hash table that has room for `capacity` entries: at most 7 of 8 places are used, each with a
+/// byte of control.
+pub(crate) const fn table_size<Entry>(capacity: usize) -> usize {
+    (capacity * 8).div_ceil(7) * (size_of::<Entry>() + 1)
+}
+
 /// Returns how many bytes of new ids an event adds.
 pub(crate) fn retained_ids_cost(event: &Event<'_>) -> usize {
     const IDS: [Field; 8] = [

@@ -20,11 +20,17 @@ pub(crate) trait MessageAdapter: std::fmt::Debug + Sync {
     /// Carries a message on the first of those that replace it.
     fn carry_message(&self, message: &Members<'_>, first: &mut MessageMembers<'static>, dialect: &str);
 
+    /// Gives messages ids of their own where a part of one has the id of another.
+    fn separate_parts(&self, messages: &mut [MessageMembers<'static>], dialect: &str);
+
     /// Joins the parts of messages, and removes canonical messages that another message already contains.
     fn join_parts(&self, messages: &mut Vec<MessageMembers<'_>>, dialect: &str);
 
     /// Returns true for a message whose text another one contains now.
     fn is_joined_part(&self, message: &Members<'_>, dialect: &str) -> bool;
+
+    /// Returns true for a message that writing added to an agent's list.
+    fn is_kept(&self, message: &Members<'_>, dialect: &str) -> bool;
 
     /// Converts content to the dialect's form. `is_json` means that the content was a JSON value.
     fn write(

@@ -50,6 +50,7 @@ pub(crate) use message_adapter::SurroundingMessages;
 pub use peer_dialect::{AUTO, INTERRUPT_TOOL, OPTION_CHOICES, OptionChoice, OptionSetter, choices_for};
 pub use peer_version::PeerVersion;
 pub use row::{EventRow, EventShape, FieldSet, OwnShape};
+pub(crate) use sign::RequestSign;
 pub use sign::{EventPattern, SignWeight};
 pub(crate) use table::{ContentParts, RunInputFormat};
 pub use table::{Dialect, FallbackPolicy, MemberCase, PeerDialect, TimestampUnit, ValueAlias};

@@ -111,6 +111,10 @@ impl RequestSign {
     pub(super) const fn new(pattern: RequestPattern, description: &'static str) -> Self {
         RequestSign { pattern, text_format: TextFormat::BySide, description }
     }
+
+    pub(crate) fn is_declared_version(&self) -> bool {
+        self.pattern == RequestPattern::DeclaredVersion
+    }
 }
 
 /// A condition on a request, in order of weight: a match of an earlier variant overrides those of later ones.

@@ -164,6 +164,8 @@ pub(crate) struct MessageFormat {
     pub(crate) since: &'static [(&'static str, PeerVersion)],
     pub(crate) fields: &'static [Field],
     pub(crate) parts: ContentParts,
+    /// whether a client's list has no more than four roles and text
+    pub(crate) is_plain: bool,
     /// first version that ignores unknown message members; `None` if all versions do
     pub(crate) lenient_since: Option<PeerVersion>,
 }

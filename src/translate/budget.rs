@@ -28,6 +28,11 @@ impl OutputBudget {
         OutputBudget { events: events.unwrap_or(u64::MAX), bytes: bytes.unwrap_or(u64::MAX) }
     }
 
+    /// Returns true if [`OutputBudget::charge`] would accept one frame.
+    pub(crate) fn fits(&self, bytes: usize) -> bool {
+        self.events > 0 && self.bytes >= bytes as u64
+    }
+
     /// Charges one frame. After one that does not fit, no other fits, so that the client's stream has no gap.
     pub(crate) fn charge(&mut self, bytes: usize) -> Result<(), BudgetLimit> {
         let exceeded = match (self.events.checked_sub(1), self.bytes.checked_sub(bytes as u64)) {

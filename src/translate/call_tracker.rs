@@ -54,6 +54,12 @@ impl CallTracker {
         }
     }
 
+    /// Returns about the bytes that it has allocated.
+    pub(crate) fn heap_size(&self) -> usize {
+        let ids: usize = self.0.keys().map(|id| memory_limits::allocation_size(id.len())).sum();
+        ids + memory_limits::table_size::<(Box<str>, bool)>(self.0.capacity())
+    }
+
     fn insert(&mut self, id: &str, answered: bool) {
         if (self.0.len() < IDS_LIMIT && id.len() <= memory_limits::MAX_ID_LEN) || self.0.contains_key(id) {
             self.0.insert(Box::from(id), answered);

@@ -9,8 +9,10 @@ pub(super) const PLAIN_ROLES: [&str; 4] = [USER, ASSISTANT, SYSTEM, TOOL];
 /// Determines whether members unknown to the dialect are carried.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum CarryPolicy {
-    /// in a snapshot
+    /// in the recap of a run, whose messages the client had in this form
     Always,
+    /// in an agent's snapshot
+    InSnapshot,
     /// in a request, where the gateway's notes end
     InRequest,
     /// carries nothing and counts the lost members, because some peers would reject them
@@ -27,7 +29,7 @@ impl CarryPolicy {
 
     pub(crate) fn lost_count(&self) -> u64 {
         match self {
-            CarryPolicy::Always | CarryPolicy::InRequest => 0,
+            CarryPolicy::Always | CarryPolicy::InSnapshot | CarryPolicy::InRequest => 0,
             CarryPolicy::Never(count) => count.get(),
         }
     }
@@ -44,8 +46,17 @@ impl CarryPolicy {
         !matches!(self, CarryPolicy::Never(_))
     }
 
-    /// Returns true for an agent that gets no more than four roles and text.
+    /// Returns true if the client sends the messages back, and the gateway then reads its notes.
+    pub(crate) const fn keeps_notes(&self) -> bool {
+        matches!(self, CarryPolicy::Always | CarryPolicy::InSnapshot)
+    }
+
+    /// Returns true for a peer that gets no more than four roles and text.
     pub(crate) fn writes_plain_messages(&self, side: PeerDialect) -> bool {
-        *self == CarryPolicy::InRequest && side.dialect.input == RunInputFormat::PlainMessages
+        match self {
+            CarryPolicy::InRequest => side.dialect.input == RunInputFormat::PlainMessages,
+            CarryPolicy::InSnapshot => side.dialect.message.is_plain,
+            CarryPolicy::Always | CarryPolicy::Never(_) => false,
+        }
     }
 }

@@ -10,7 +10,7 @@
 use crate::codec::json;
 use crate::dialect::{
     AG_UI, ALL, DETECTION_RULES, DetectionRule, Dialect, MemberCase, PeerDialect, PeerVersion, REQUEST_RULES,
-    SignWeight, UNDETECTED_DIALECT,
+    RequestSign, SignWeight, UNDETECTED_DIALECT,
 };
 use crate::event::input::{ASSISTANT, TOOL};
 use crate::event::{Field, Json, JsonType, MemberKey, get};
@@ -262,6 +262,19 @@ pub(crate) fn detect_request(body: &str) -> DetectedDialect {
     }
 }
 
+/// Detects a client of AG-UI 1.0 by its declaration on a route for clients of a dialect without one. Other signs may occur
+/// in the requests of clients of any dialect. Clients of AG-UI 1.0 can use what those before it get, so a route may
+/// have both.
+pub(crate) fn detect_undeclared_client(body: &str, client: PeerDialect) -> Option<DetectedDialect> {
+    let has_declaration = client.dialect.request_signs.iter().any(RequestSign::is_declared_version);
+    if has_declaration || client.dialect.is_versioned() {
+        return None;
+    }
+    let members = json::parse_open_object(body).ok()?.members;
+    let rule = REQUEST_RULES.iter().find(|rule| rule.sign.is_declared_version() && rule.matches(&members, &[]))?;
+    Some(DetectedDialect { peer: PeerDialect::new(rule.dialect), evidence: rule.sign.description })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -393,6 +406,7 @@ mod tests {
                 "hai",
             ),
             (r#"{"messages":[{"id":"1","role":"user","content":"a","extra":{}}]}"#, "hai"),
+            (r#"{"messages":[{"id":"1","role":"user","contents":[]}]}"#, "hai"),
             (r#"{"messages":[{"id":"1","role":"用户","content":"a"}]}"#, "ag-ui-snake"),
             (r#"{"thread_id":"t","messages":[]}"#, "ag-ui-snake"),
             ("no JSON", "ag-ui-0"),

@@ -1,12 +1,20 @@
-//! Removes what the gateway noted for itself from the messages of a request.
+//! Removes what the gateway noted for itself from the messages of a request, and what else their client kept of events.
 //!
 //! Clients send back the metadata of the stream with their next request. What the agent understands of it was restored by
 //! then; the rest means nothing to an agent. Values that had no place (`metadata.diglot`) are data, and stay.
+//!
+//! ```text
+//! {id, content, $pieces, messageId, …}  ──▶ {id, content}
+//! toolCalls: [{…, extra: {ag-ui}}]      ──▶ [{…, metadata}], as AG-UI has it
+//! ```
 
+use super::call_arguments::edit_calls;
 use super::carry::{self, CANONICAL_KEY};
 use crate::codec::json;
-use crate::dialect::{ALL, PeerDialect};
-use crate::event::{Field, Json, MemberKey, Members, RunAgentInput, find_member, get, remove, set};
+use crate::dialect::{ALL, CarryLocation, PeerDialect};
+use crate::event::input::MessageMembers;
+use crate::event::schema::MESSAGES;
+use crate::event::{Field, Json, MemberKey, Members, RunAgentInput, find_member, get, get_owned, remove, set};
 
 /// Finds the metadata keys that hold notes of the gateway.
 struct NoteKeys {
@@ -17,16 +25,64 @@ struct NoteKeys {
 }
 
 /// Removes notes from messages, their calls and the answers to interrupts. A message's notes under the key of the agent's
-/// dialect stay, because writing restores from them.
-pub(super) fn remove_notes(input: &mut RunAgentInput<'_>, client: PeerDialect, agent: PeerDialect) {
+/// dialect stay, because writing restores from them. Returns the number of members of events, which AG-UI's messages lack.
+pub(super) fn remove_notes(input: &mut RunAgentInput<'_>, client: PeerDialect, agent: PeerDialect) -> u64 {
     let includes_agent = agent.dialect.is_canonical() || agent.dialect.is_versioned();
     let keys = NoteKeys { client, agent, includes_agent };
     let all_keys = NoteKeys { client, agent, includes_agent: true };
+    let mut removed = 0;
     for message in &mut input.messages {
+        // A client of AG-UI has no notes but in metadata: any other member is its own.
+        if !client.dialect.is_canonical() {
+            message.retain(|(key, _)| !carry::is_note(key));
+            removed += if agent.dialect.is_canonical() { remove_event_members(message) } else { 0 };
+            unpack_calls(message, client, agent);
+        }
         keys.clean_metadata(message);
         all_keys.clean_list(message, Field::ToolCalls);
     }
     all_keys.clean_list(&mut input.members, Field::Resume);
+    removed
+}
+
+/// Removes members that AG-UI has, but not in messages of this role; returns their number.
+fn remove_event_members(message: &mut MessageMembers<'_>) -> u64 {
+    let Some(schema) = MESSAGES.arm(message) else { return 0 };
+    let count = message.len();
+    message.retain(|(key, _)| match key {
+        MemberKey::Known(field) => schema.members.iter().any(|member| member.name == field.camel()),
+        MemberKey::Other(_) => true,
+    });
+    (count - message.len()) as u64
+}
+
+/// Moves what the client kept of a call's events to the place that AG-UI has for it.
+fn unpack_calls(message: &mut MessageMembers<'_>, client: PeerDialect, agent: PeerDialect) {
+    let location = client.dialect.carry_location;
+    let Some((place, _)) = location.carry_member().filter(|_| location == CarryLocation::Extra) else { return };
+    let calls = get(message, Field::ToolCalls).and_then(|calls| {
+        edit_calls(calls, |_, call| {
+            let mut members = json::parse_owned_members(call)?;
+            let found = carry::unwrap_canonical(&carry::take(&mut members, place)?, location);
+            if let Some(metadata) = get_owned(&found.canonical, Field::Metadata) {
+                set(&mut members, MemberKey::Known(Field::Metadata), metadata);
+            }
+            let rest = found.rest.map(|rest| (carry::extension_key(place), rest));
+            match client.dialect == agent.dialect {
+                true => members.extend(rest),
+                false if rest.is_some() => {
+                    let name = client.dialect.name;
+                    let metadata = carry::merge(get(&members, Field::Metadata), name, rest.into_iter().collect());
+                    set(&mut members, MemberKey::Known(Field::Metadata), metadata);
+                }
+                false => {}
+            }
+            Some(json::to_object(&members))
+        })
+    });
+    if let Some(calls) = calls {
+        set(message, MemberKey::Known(Field::ToolCalls), calls);
+    }
 }
 
 fn may_have_notes(value: &Json<'_>) -> bool {
@@ -96,7 +152,8 @@ impl NoteKeys {
         if name == self.agent.dialect.name {
             return self.includes_agent && !self.agent.dialect.is_canonical();
         }
-        name == self.client.dialect.name && !self.client.dialect.is_canonical()
+        name == carry::GATEWAY_KEY
+            || name == self.client.dialect.name && !self.client.dialect.is_canonical()
             || ALL.iter().any(|dialect| !dialect.is_canonical() && dialect.name == name)
     }
 }

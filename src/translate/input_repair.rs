@@ -11,7 +11,7 @@ use super::request_refusal::{RequestRefusal, refuse};
 use super::{carry, content_parts, message_repair, nested_values};
 use crate::codec::json;
 use crate::dialect::PeerDialect;
-use crate::event::input::{ACTIVITY, MessageMembers, TOOL, USER};
+use crate::event::input::{ACTIVITY, INTERRUPT_ID, MessageMembers, RESUME_STATUSES, STATUS, TOOL, USER};
 use crate::event::{Field, Json, JsonType, MemberKey, Members, RunAgentInput, find_member, get, set};
 
 /// The `description` of a context entry that has none.
@@ -20,7 +20,6 @@ pub(super) const CONTEXT_DESCRIPTION: &str = "context";
 const NAME: &str = "name";
 const PARAMETERS: &str = "parameters";
 const METADATA: &str = Field::Metadata.camel();
-const STATUSES: [&str; 2] = ["resolved", "cancelled"];
 
 /// Converts the values that AG-UI's types do not allow; returns the number of members that an older agent cannot get.
 ///
@@ -101,6 +100,9 @@ fn repair_content(content: &Json<'_>, role: &str) -> Option<Json<'static>> {
         (TOOL | USER, JsonType::Array) => repair_parts(content, role == TOOL),
         (_, JsonType::Array) if content_parts::is_parts(content) => {
             Some(Json::string(&content_parts::joined_text(content)))
+        }
+        (_, JsonType::Array) if json::parse_elements(content).is_some_and(|list| list.is_empty()) => {
+            Some(Json::EMPTY_STRING)
         }
         _ => Some(Json::string(content.as_str())),
     }
@@ -248,11 +250,11 @@ fn repair_context(entry: &Json<'_>) -> Option<Json<'static>> {
 
 fn check_answer(entry: &Json<'_>, place: &str) -> RepairedElement {
     let Some(members) = json::parse_members(entry) else { return refuse(place, "must be an object") };
-    if !find_member(&members, "interruptId").is_some_and(|id| id.json_type() == JsonType::String) {
-        return refuse(format!("{place}/interruptId"), "must be a string");
+    if !find_member(&members, INTERRUPT_ID).is_some_and(|id| id.json_type() == JsonType::String) {
+        return refuse(format!("{place}/{INTERRUPT_ID}"), "must be a string");
     }
-    if !find_member(&members, "status").is_some_and(|status| STATUSES.iter().any(|known| status.is_str(known))) {
-        return refuse(format!("{place}/status"), format!("must be one of {}", STATUSES.join(", ")));
+    if !find_member(&members, STATUS).is_some_and(|status| RESUME_STATUSES.iter().any(|known| status.is_str(known))) {
+        return refuse(format!("{place}/{STATUS}"), format!("must be one of {}", RESUME_STATUSES.join(", ")));
     }
     check_metadata(&members, place)?;
     Ok(None)

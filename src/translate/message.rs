@@ -1,15 +1,15 @@
 //! Translates messages in requests and snapshots by the same rules, so that ids and carried members agree.
 
+use super::carry::GATEWAY_KEY;
 use super::carry_policy::{CarryPolicy, PLAIN_ROLES};
 use super::event_parts::OutgoingEvent;
 use super::event_shapes::NULLS_NOTE;
 use super::report::TranslationReport;
-use super::{aliases, call_arguments, carry, content_parts, not_shown, value_aliases};
+use super::{aliases, call_arguments, carry, content_parts, message_content, message_role, not_shown, value_aliases};
 use crate::codec::json;
-use crate::dialect::{CarryLocation, ContentParts, MemberCase, PeerDialect, PeerVersion, SurroundingMessages};
-use crate::event::input::{ACTIVITY, DEVELOPER, MessageMembers, REASONING, SYSTEM, TOOL, USER};
-use crate::event::{Event, EventLoss, Field, Json, JsonType, LossCounts, MemberKey, Members, get, remove, set};
-use std::borrow::Cow;
+use crate::dialect::{CarryLocation, MemberCase, PeerDialect, PeerVersion, SurroundingMessages};
+use crate::event::input::{ACTIVITY, ASSISTANT, DEVELOPER, MessageMembers, REASONING, ROLES, SYSTEM, TOOL};
+use crate::event::{Event, EventLoss, Field, Json, LossCounts, MemberKey, Members, get, remove, set};
 
 /// Key under `extra["ag-ui"]` for preceding or following messages whose role the dialect lacks.
 pub(super) const PRECEDING: &str = "preceding";
@@ -18,7 +18,7 @@ pub(super) const FOLLOWING: &str = "following";
 /// Key under `extra["ag-ui"]` of the last message for request members that the dialect lacks.
 pub(super) const INPUT_MEMBER: &str = "input";
 
-pub(super) fn read_snapshot(event: &mut Event<'_>, side: PeerDialect) {
+pub(super) fn read_snapshot(event: &mut Event<'_>, side: PeerDialect, report: &mut TranslationReport) {
     let Some(list) = event.get(Field::Messages).and_then(json::parse_elements) else {
         return;
     };
@@ -27,10 +27,21 @@ pub(super) fn read_snapshot(event: &mut Event<'_>, side: PeerDialect) {
         match json::parse_message(element) {
             Some(mut members) => {
                 aliases::read_field_names(side.dialect.field_aliases, &mut members);
+                let foreign_role = message_role::repair_role(&mut members, side, report);
+                let at = canonical.len();
                 read(members, side, &mut canonical);
+                if let (Some(role), Some(message)) = (foreign_role, canonical.get_mut(at)) {
+                    let carried = vec![(MemberKey::Known(Field::Role), role)];
+                    let metadata = carry::merge(get(message, Field::Metadata), GATEWAY_KEY, carried);
+                    set(message, MemberKey::Known(Field::Metadata), metadata);
+                }
             }
             None => return,
         }
+    }
+    if let Some(adapter) = side.dialect.message_adapter {
+        canonical.retain(|message| !adapter.is_kept(message, side.dialect.name));
+        adapter.separate_parts(&mut canonical, side.dialect.name);
     }
     for message in &mut canonical {
         // An agent that keeps messages unchanged repeats the input carried by an earlier request.
@@ -47,11 +58,13 @@ pub(super) fn write_snapshot(outgoing: &mut OutgoingEvent<'_>, side: PeerDialect
     let messages: Option<Vec<MessageMembers<'_>>> = elements.iter().map(json::parse_message).collect();
     let list = match messages {
         Some(messages) => {
-            let written = write(messages, side.for_client());
+            let policy = CarryPolicy::InSnapshot;
+            let written = write(messages, side.for_client(), &policy);
             report.add_losses(&written.losses);
             let written = written.list;
+            let requires_roles = side.dialect.is_versioned() || policy.writes_plain_messages(side);
             // Without a message to carry them on, messages with unknown roles are carried on the event.
-            if side.dialect.is_versioned() && !written.iter().all(|message| has_known_role(message, side)) {
+            if requires_roles && !written.iter().all(|message| has_known_role(message, side)) {
                 outgoing.canonical.push((MemberKey::Known(Field::Messages), value.clone().into_owned()));
                 Json::from_trusted("[]")
             } else {
@@ -108,7 +121,7 @@ pub(super) fn read(message: Members<'_>, side: PeerDialect, out: &mut Vec<Messag
     if !nulls.is_empty() {
         own.push((carry::extension_key(NULLS_NOTE), json::to_array(&nulls)));
     }
-    read_content(&mut canonical, &mut own, &role, side);
+    message_content::read(&mut canonical, &mut own, &role, side);
     let mut found = unwrapped.canonical;
     let mut surrounding = match (get(&found, Field::Content), dialect.message_adapter) {
         (None, Some(adapter)) => adapter.read(&mut canonical, &mut own, dialect.name),
@@ -141,34 +154,6 @@ pub(super) fn read(message: Members<'_>, side: PeerDialect, out: &mut Vec<Messag
     append_carried(after.as_ref(), out);
 }
 
-/// Reads content and arguments that are not text where AG-UI has text, with notes for the way back.
-fn read_content<'a>(canonical: &mut Members<'a>, own: &mut Members<'a>, role: &str, side: PeerDialect) {
-    let dialect = side.dialect;
-    let parts_form = dialect.message.parts;
-    let takes_any = parts_form != ContentParts::OfUser;
-    if let Some(parts) = get(canonical, Field::Content).filter(|_| takes_any).and_then(content_parts::read) {
-        set(canonical, MemberKey::Known(Field::Content), parts);
-    }
-    // An agent of a versioned dialect that sends an object breaks a rule, which the guard counts.
-    let takes_object = takes_any && (role == ACTIVITY || dialect.is_versioned());
-    let takes_parts = takes_any || (role == USER && parts_form == ContentParts::OfUser);
-    let takes = |content: &&Json<'_>| {
-        (takes_parts && content_parts::is_parts(content)) || (takes_object && content.json_type() == JsonType::Object)
-    };
-    if let Some(content) = get(canonical, Field::Content).filter(|content| is_structured(content) && !takes(content)) {
-        let text = Json::string(content.as_str());
-        set(canonical, MemberKey::Known(Field::Content), text);
-        carry::note_json(own, Field::Content);
-    }
-    if !dialect.is_versioned() {
-        call_arguments::read(canonical, own);
-    }
-}
-
-fn is_structured(content: &Json<'_>) -> bool {
-    matches!(content.json_type(), JsonType::Object | JsonType::Array | JsonType::Number | JsonType::Bool)
-}
-
 fn append_carried(list: Option<&Json<'_>>, out: &mut Vec<MessageMembers<'static>>) {
     for element in list.and_then(json::parse_elements).unwrap_or_default() {
         out.extend(json::parse_message(&element).map(crate::event::into_owned_members));
@@ -190,7 +175,9 @@ fn accepts_role(side: PeerDialect, role: &str) -> bool {
 fn accepts_role_of(message: &MessageMembers<'_>, side: PeerDialect, carries: &CarryPolicy) -> bool {
     let role = get(message, Field::Role).and_then(Json::text).unwrap_or_default();
     if carries.writes_plain_messages(side) {
-        role == DEVELOPER || PLAIN_ROLES.contains(&&*role)
+        // A client shows a message of a role that no document has as the assistant's.
+        let is_shown = carries.keeps_notes() && !ROLES.contains(&&*role);
+        role == DEVELOPER || PLAIN_ROLES.contains(&&*role) || is_shown
     } else {
         accepts_role(side, &role)
     }
@@ -199,7 +186,8 @@ fn accepts_role_of(message: &MessageMembers<'_>, side: PeerDialect, carries: &Ca
 /// Returns true if a written message has a role that the side accepts, under the side's own name.
 fn has_known_role(message: &MessageMembers<'_>, side: PeerDialect) -> bool {
     let role = get(message, Field::Role).and_then(Json::text).unwrap_or_default();
-    accepts_role(side, value_aliases::canonical_role(side, &role))
+    let role = value_aliases::canonical_role(side, &role);
+    accepts_role(side, role) && !(side.dialect.message.is_plain && [ACTIVITY, REASONING].contains(&role))
 }
 
 /// Returns true if a message may have the member. A side that accepts unknown members accepts those of any version.
@@ -221,8 +209,12 @@ pub(super) struct WrittenMessages<'a> {
 
 /// Writes canonical messages. Without an adjacent message to carry them on, those whose role the dialect lacks stay
 /// unconverted.
-pub(super) fn write(messages: Vec<MessageMembers<'_>>, side: PeerDialect) -> WrittenMessages<'_> {
-    let mut written = write_by_policy(messages, side, &CarryPolicy::Always);
+pub(super) fn write<'a>(
+    messages: Vec<MessageMembers<'a>>,
+    side: PeerDialect,
+    carries: &CarryPolicy,
+) -> WrittenMessages<'a> {
+    let mut written = write_by_policy(messages, side, carries);
     let unplaced = std::mem::take(&mut written.unplaced);
     unplaced.iter().for_each(|one| written.list.extend(json::parse_owned_members(one)));
     written
@@ -252,7 +244,7 @@ pub(super) fn write_by_policy<'a>(
         // The message's first part shows its text.
         if is_joined(&message) {
             if carries.try_carry() {
-                waiting.push(json::to_object(&message));
+                waiting.push(to_carried(message, side, carries));
             }
             continue;
         }
@@ -269,7 +261,7 @@ pub(super) fn write_by_policy<'a>(
             written.list.push(shown);
         } else if carries.try_carry() {
             written.losses[loss as usize] += 1;
-            waiting.push(json::to_object(&message));
+            waiting.push(to_carried(message, side, carries));
         }
     }
     if let Some(last) = written.list.last_mut()
@@ -279,6 +271,14 @@ pub(super) fn write_by_policy<'a>(
         add_carried_member(last, dialect.carry_location, FOLLOWING, list);
     }
     written
+}
+
+/// Returns the form in which a message is carried: a request is where the gateway's notes end.
+fn to_carried(mut message: MessageMembers<'_>, side: PeerDialect, carries: &CarryPolicy) -> Json<'static> {
+    if *carries == CarryPolicy::InRequest {
+        carry::remove_notes(&mut message, side.dialect.name);
+    }
+    json::to_object(&message)
 }
 
 /// Converts a message whose role the dialect lacks, if it has another form for it.
@@ -304,7 +304,10 @@ fn split_message<'a>(message: MessageMembers<'a>, side: PeerDialect, carries: &C
     let mut written = Members::new();
     let mut own = Members::new();
     let mut canonical = Members::new();
-    let is_tool = get(&message, Field::Role).is_some_and(|role| role.is_str(TOOL));
+    let role = message_role::find(&message);
+    let is_tool = role == Some(TOOL);
+    // A snapshot keeps what an agent sends.
+    let belongs_to = |role, field| carries.keeps_notes() || message_role::may_have(role, field);
     for (key, value) in message {
         match &key {
             MemberKey::Known(Field::Metadata) => {
@@ -322,7 +325,9 @@ fn split_message<'a>(message: MessageMembers<'a>, side: PeerDialect, carries: &C
                     CarryLocation::Extra | CarryLocation::Native => canonical.extend(rest),
                 }
             }
-            MemberKey::Known(Field::Content) if content_parts::is_parts(&value) || is_refused_list(side, &value) => {
+            MemberKey::Known(Field::Content)
+                if content_parts::is_parts(&value) || message_content::is_refused_list(side, &value, carries) =>
+            {
                 let role = get(&written, Field::Role);
                 let (content, whole) = match carries.writes_plain_messages(side) {
                     true => (Json::string(&content_parts::joined_text(&value)), Some(value)),
@@ -331,7 +336,9 @@ fn split_message<'a>(message: MessageMembers<'a>, side: PeerDialect, carries: &C
                 written.push((key.clone(), content));
                 canonical.extend(whole.map(|whole| (key, whole)));
             }
-            MemberKey::Known(field) if accepts_member(side, *field, carries) => written.push((key, value)),
+            MemberKey::Known(field) if accepts_member(side, *field, carries) && belongs_to(role, *field) => {
+                written.push((key, value));
+            }
             _ => canonical.push((key, value)),
         }
     }
@@ -348,7 +355,17 @@ fn write_message<'a>(
 ) -> MessageMembers<'a> {
     let dialect = side.dialect;
     let SplitMessage { mut written, mut own, mut canonical } = split_message(message, side, carries);
-    if dialect.is_versioned() && *carries == CarryPolicy::Always {
+    if !dialect.is_versioned()
+        && let Some(role) = get(&written, Field::Role).filter(|role| !ROLES.iter().any(|known| role.is_str(known)))
+    {
+        // No document has the role: an agent's message is shown as one.
+        canonical.push((MemberKey::Known(Field::Role), role.clone()));
+        set(&mut written, MemberKey::Known(Field::Role), Json::string(ASSISTANT));
+    }
+    if !dialect.is_versioned() {
+        show_error(&mut written, &mut canonical, losses);
+    }
+    if dialect.is_versioned() && carries.keeps_notes() {
         // Every version fails on null: the member stays as the guard repaired it.
         carry::keep_notes(dialect.name, &[NULLS_NOTE, carry::AS_JSON_NOTE], &mut own);
     }
@@ -357,11 +374,7 @@ fn write_message<'a>(
         adapter.write(&mut written, &mut own, &mut canonical, as_json, side.text_format);
     }
     if as_json {
-        // Notes come back from clients, so they are checked like other external input.
-        let text = get(&written, Field::Content).and_then(Json::text).map(Cow::into_owned);
-        if let Some(value) = text.as_deref().and_then(json::parse_value).map(Json::into_owned) {
-            set(&mut written, MemberKey::Known(Field::Content), value);
-        }
+        message_content::restore_json(&mut written, carries);
     }
     if carries.writes_plain_messages(side) && get(&written, Field::Role).is_some_and(|role| role.is_str(DEVELOPER)) {
         // The nearest role: both instruct the agent.
@@ -379,9 +392,12 @@ fn write_message<'a>(
     canonical.extend(preceding.map(|list| (carry::extension_key(PRECEDING), list)));
     let place = dialect.carry_location.carry_member().map_or("", |(member, _)| member);
     let carried_before = carry::take(&mut own, place);
-    if *carries != CarryPolicy::Always {
+    if !carries.keeps_notes() {
         own.retain(|(key, _)| !carry::is_note(key));
     }
+    // An agent that rejects unknown members gets none of events.
+    let is_of_event = |key: &MemberKey<'_>| matches!(key, MemberKey::Known(_)) || carry::is_named(key, json::TYPE);
+    own.retain(|(key, _)| !is_of_event(key) || carries.try_carry());
     // The agent rejects unknown members even if the client itself sent them.
     if side.peer_version != PeerVersion::V0_1 || own.is_empty() || carries.try_carry() {
         written.extend(own);
@@ -398,9 +414,19 @@ fn write_message<'a>(
     written
 }
 
-/// Returns true if `content` is a list, empty or with something other than parts, and the side may not accept it.
-fn is_refused_list(side: PeerDialect, content: &Json<'_>) -> bool {
-    matches!(side.dialect.message.parts, ContentParts::Binary(_)) && content.json_type() == JsonType::Array
+/// Shows a tool's error, for which the dialect has no member, as its result if that is empty.
+fn show_error<'a>(written: &mut MessageMembers<'a>, canonical: &mut MessageMembers<'a>, losses: &mut LossCounts) {
+    let Some(error) = get(canonical, Field::Error).filter(|error| !error.is_str("")).cloned() else { return };
+    match get(written, Field::Content).filter(|content| content.is_str("")).cloned() {
+        Some(content) => {
+            set(written, MemberKey::Known(Field::Content), error);
+            // Parts without text are kept already.
+            if get(canonical, Field::Content).is_none() {
+                set(canonical, MemberKey::Known(Field::Content), content);
+            }
+        }
+        None => losses[EventLoss::TextNotShown as usize] += 1,
+    }
 }
 
 pub(super) fn add_carried_member(

@@ -240,6 +240,17 @@ impl MessageIdMap {
         changed.then(|| to_array(&messages, false))
     }
 
+    /// Returns about the bytes that it has allocated.
+    pub(crate) fn heap_size(&self) -> usize {
+        let claims = self.claims.iter().map(|(id, claim)| {
+            let names: usize =
+                claim.renamed_kinds.iter().map(|(_, name)| memory_limits::allocation_size(name.as_str().len())).sum();
+            let list = claim.renamed_kinds.capacity() * size_of::<(MessageKind, Json<'_>)>();
+            memory_limits::allocation_size(id.len()) + memory_limits::allocation_size(list) + names
+        });
+        claims.sum::<usize>() + memory_limits::table_size::<(Box<str>, IdClaim)>(self.claims.capacity())
+    }
+
     /// Creates the map from the messages before a run, whose metadata contains the original ids.
     pub(crate) fn from_messages(messages: &[MessageMembers<'_>]) -> MessageIdMap {
         let mut names = MessageIdMap::default();

@@ -2,6 +2,7 @@
 
 use super::carry::{self, GATEWAY_KEY};
 use super::message::to_array;
+use super::message_role::guess_role;
 use super::report::TranslationReport;
 use super::{call_arguments, nested_values};
 use crate::codec::json;
@@ -60,8 +61,15 @@ pub(super) fn repair_message(message: &mut MessageMembers<'static>, at: usize, r
     if changed {
         report.count_repair(EventRepair::NullDropped);
     }
-    let role = get(message, Field::Role).and_then(Json::text).unwrap_or_default().into_owned();
     let mut supplied = Vec::new();
+    let role = match get(message, Field::Role) {
+        Some(role) => role.text().unwrap_or_default().into_owned(),
+        None => {
+            let role = guess_role(message);
+            supplied.push((Field::Role, Json::string(role)));
+            role.to_owned()
+        }
+    };
     match get(message, Field::Id) {
         Some(id) if id.json_type() == JsonType::String => {}
         Some(id) => supplied.push((Field::Id, Json::string(id.as_str()))),

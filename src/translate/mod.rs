@@ -11,6 +11,9 @@
 //!   EventReader ─▶ DialectAdapter::read      DialectAdapter::buffer, DialectAdapter::write ◀─ EventWriter
 //! ```
 //!
+//! A frame that repeats the one before it with other values takes none of this way: `repeated_frames` copies the values into
+//! the output of the frame before.
+//!
 //! [`verify`] checks a recorded stream against the rules of the real client and repairs nothing.
 //!
 //! The modules are listed in dependency order: each uses only those above it.
@@ -33,6 +36,8 @@ mod aliases;
 mod not_shown;
 mod call_arguments;
 mod carry_policy;
+mod message_role;
+mod message_content;
 mod message;
 mod message_ids;
 mod message_repair;
@@ -50,6 +55,7 @@ mod stream_error;
 mod frame_reader;
 mod stream_follower;
 pub mod verify;
+mod repeated_frames;
 mod writer;
 pub(crate) mod stream;
 pub mod roundtrip;

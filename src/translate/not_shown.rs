@@ -6,7 +6,7 @@
 use crate::codec::json;
 use crate::dialect::Dialect;
 use crate::dialect::content_parts;
-use crate::event::input::{ACTIVITY, INTERRUPTS, REASONING};
+use crate::event::input::{ACTIVITY, INTERRUPTS, REASONING, ROLES};
 use crate::event::{Event, EventLoss, EventType, Field, Json, Members, get};
 
 /// Returns the loss for an event that reaches a client without a form for its type; `None` if the event has nothing to
@@ -33,13 +33,16 @@ pub(super) fn loss_of_custom(event: &Event<'_>) -> Option<EventLoss> {
     }
 }
 
-/// Returns true for the CUSTOM event that stands for a frame without a canonical form.
+/// Returns true for the CUSTOM event that stands for a frame without a canonical form, unless its delta is null.
 pub(super) fn is_wrapped_frame(custom: &Event<'_>, agent: &str) -> bool {
     custom.text(Field::Name).is_some_and(|name| {
         let wire = name.strip_prefix(agent).and_then(|rest| rest.strip_prefix('.'));
         let value = custom.get(Field::Value).filter(|_| wire.is_some());
-        let kind = value.and_then(|value| json::parse_object(value.as_str()).ok()?.kind);
-        wire.zip(kind).is_some_and(|(wire, kind)| kind.is_str(wire))
+        let frame = value.and_then(|value| json::parse_object(value.as_str()).ok());
+        wire.zip(frame).is_some_and(|(wire, frame)| {
+            let is_empty = get(&frame.members, Field::Delta).is_some_and(Json::is_null);
+            frame.kind.is_some_and(|kind| kind.is_str(wire)) && !is_empty
+        })
     })
 }
 
@@ -59,6 +62,15 @@ pub(super) fn count_shown_members(event: &Event<'_>, agent: &Dialect) -> u64 {
     let is_empty = |value: &Json<'_>| matches!(value.as_str(), "null" | "\"\"" | "[]" | "{}");
     let shown = own.iter().filter(|(key, value)| agent.shown_members.contains(&key.name()) && !is_empty(value));
     to_count(shown.count())
+}
+
+/// Returns the number of messages whose role no dialect has: clients drop them.
+pub(super) fn count_foreign_roles(messages: &Json<'_>) -> u64 {
+    let is_foreign = |message: &&Json<'_>| {
+        let role = json::parse_member(message, Field::Role.camel());
+        role.as_ref().and_then(Json::text).is_some_and(|role| !ROLES.contains(&&*role))
+    };
+    to_count(json::parse_elements(messages).unwrap_or_default().iter().filter(is_foreign).count())
 }
 
 /// Returns the loss if the receiver does not show the message, by its role.

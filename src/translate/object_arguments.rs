@@ -6,40 +6,53 @@
 //!   {"a":1} other event {"b":2} ─▶ {"a":1   other event   ,"b":2   }     (the last piece is added)
 //! ```
 //! An object is held until the agent's next frame, which shows whether another follows. A member that comes twice has its
-//! last value, as in `JSON.parse`. Notes restore the objects.
+//! last value, as in `JSON.parse`. A snapshot of messages ends an object early: a client may have the call from it, and
+//! further text would spoil its arguments. Notes restore the objects.
 
 use super::EventSink;
 use super::event_parts::OutgoingEvent;
 use super::{carry, memory_limits};
 use crate::codec::json;
-use crate::event::{Event, EventType, Field, IdMap, Json, JsonType, MemberKey, find_member, get, set};
+use crate::event::{Event, EventLoss, EventRepair, EventType, Field, IdMap, Json, JsonType, MemberKey, get, set};
 
-/// Names the ends that a piece lacks.
+/// Names the ends that a piece lacks, or stores an object that came after a snapshot.
 const PIECE_NOTE: &str = "$piece";
 const FIRST: &str = "first";
 const MIDDLE: &str = "middle";
 const LAST: &str = "last";
-/// The piece closes an object before the end of its call, which adds it again.
+/// The piece only closes an object, so reading adds it again.
 const ADDED: &str = "added";
-/// The piece closes an object before the end of the run.
-const CLOSING: &str = "closing";
 
 #[derive(Debug, Default)]
 pub(super) struct ObjectArguments {
     waiting: Option<Event<'static>>,
-    /// calls whose object is not closed; true if it has members
-    open: IdMap<bool>,
+    /// calls that have not ended
+    open: IdMap<ObjectState>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ObjectState {
+    Empty,
+    HasMembers,
+    /// before a snapshot
+    Closed,
 }
 
 impl ObjectArguments {
-    /// Keeps an event with an object until the next frame. Returns other events.
-    pub(super) fn hold<'a>(&mut self, event: Event<'a>) -> Option<Event<'a>> {
-        let is_object = event.get(Field::Delta).is_some_and(|delta| delta.json_type() == JsonType::Object);
-        if !is_object {
-            return Some(event);
+    /// Keeps an event with an object until the next frame. Emits other events.
+    pub(super) fn hold(&mut self, mut event: Event<'_>, dialect: &str, sink: &mut impl EventSink) {
+        if event.get(Field::Delta).is_none_or(|delta| delta.json_type() != JsonType::Object) {
+            return sink.emit(event);
         }
-        self.waiting = Some(event.into_owned());
-        None
+        if self.open.get(event.get(Field::ToolCallId).unwrap_or(&Json::NULL)) != Some(&ObjectState::Closed) {
+            self.waiting = Some(event.into_owned());
+            return;
+        }
+        sink.report().count_loss(EventLoss::EventNotShown);
+        let object = event.get_or_empty(Field::Delta);
+        event.set(Field::Delta, Json::EMPTY_STRING);
+        carry::pack(&mut event, dialect, vec![(carry::extension_key(PIECE_NOTE), object)]);
+        sink.emit(event);
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -58,24 +71,48 @@ impl ObjectArguments {
             sink.emit(self.next_piece(event, is_last, dialect));
         }
         if let Some(call) = call.filter(|call| self.open.contains(call)) {
-            self.close(&call.clone().into_owned(), ADDED, dialect, sink);
+            self.close(&call.clone().into_owned(), dialect, sink);
         }
     }
 
-    /// Closes all objects.
-    pub(super) fn finish(&mut self, dialect: &str, sink: &mut impl EventSink) {
+    /// Closes all objects before a snapshot of messages.
+    pub(super) fn close_before_snapshot(&mut self, dialect: &str, sink: &mut impl EventSink) {
         if let Some(event) = self.waiting.take() {
+            let call = event.get_or_empty(Field::ToolCallId);
             sink.emit(self.next_piece(event, true, dialect));
+            self.open.insert(call, ObjectState::Closed);
         }
         let calls: Vec<_> = self.open.iter().map(|(id, _)| id.clone()).collect();
-        calls.iter().for_each(|call| self.close(call, CLOSING, dialect, sink));
+        for call in calls {
+            self.close(&call, dialect, sink);
+            self.open.insert(call, ObjectState::Closed);
+        }
     }
 
-    fn close(&mut self, call: &Json<'static>, piece: &str, dialect: &str, sink: &mut impl EventSink) {
-        self.open.remove(call);
+    /// Closes all objects. A run that has succeeded also ends their calls here, since other ends may follow.
+    pub(super) fn finish(&mut self, has_succeeded: bool, dialect: &str, sink: &mut impl EventSink) {
+        let mut ended = Vec::new();
+        if let Some(event) = self.waiting.take() {
+            ended.push(event.get_or_empty(Field::ToolCallId));
+            sink.emit(self.next_piece(event, true, dialect));
+        }
+        ended.extend(self.open.iter().map(|(id, _)| id.clone()));
+        for call in ended {
+            self.close(&call, dialect, sink);
+            if has_succeeded {
+                sink.report().count_repair(EventRepair::CloserSupplied);
+                sink.emit(Event::new(EventType::ToolCallEnd).with(Field::ToolCallId, call));
+            }
+        }
+    }
+
+    fn close(&mut self, call: &Json<'static>, dialect: &str, sink: &mut impl EventSink) {
+        if self.open.remove(call).is_none_or(|state| state == ObjectState::Closed) {
+            return;
+        }
         let mut event = Event::new(EventType::ToolCallArgs).with(Field::ToolCallId, call.clone());
         event.set(Field::Delta, Json::string("}"));
-        note_piece(&mut event, dialect, piece);
+        note_piece(&mut event, dialect, ADDED);
         sink.emit(event);
     }
 
@@ -85,8 +122,9 @@ impl ObjectArguments {
         let inner =
             object.as_str().strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or_default().trim();
         let open = self.open.remove(&id);
-        let has_members = open.unwrap_or(false) || !inner.is_empty();
-        let comma = if open.unwrap_or(false) && !inner.is_empty() { "," } else { "" };
+        let had_members = open == Some(ObjectState::HasMembers);
+        let has_members = had_members || !inner.is_empty();
+        let comma = if had_members && !inner.is_empty() { "," } else { "" };
         let (text, piece) = match (open.is_some(), is_last) {
             (false, true) => {
                 carry::pack(&mut event, dialect, vec![json_note()]);
@@ -98,7 +136,7 @@ impl ObjectArguments {
             (true, true) => (format!("{comma}{inner}}}"), LAST),
         };
         if !is_last {
-            self.open.insert(id, has_members);
+            self.open.insert(id, if has_members { ObjectState::HasMembers } else { ObjectState::Empty });
         }
         event.set(Field::Delta, Json::string(&text));
         note_piece(&mut event, dialect, piece);
@@ -118,12 +156,11 @@ fn note_piece(event: &mut Event<'_>, dialect: &str, piece: &str) {
 
 /// Restores the object of a piece. Returns false for a piece that reading adds again.
 pub(super) fn restore(outgoing: &mut OutgoingEvent<'_>) -> bool {
-    let Some(piece) = find_member(&outgoing.extensions, PIECE_NOTE) else { return true };
-    if piece.is_str(CLOSING) {
-        outgoing.canonical_type.get_or_insert(EventType::ToolCallArgs.wire());
+    let Some(piece) = carry::take(&mut outgoing.extensions, PIECE_NOTE) else { return true };
+    if piece.json_type() == JsonType::Object {
+        set(&mut outgoing.members, MemberKey::Known(Field::Delta), piece);
         return true;
     }
-    let Some(piece) = carry::take(&mut outgoing.extensions, PIECE_NOTE) else { return true };
     let text = get(&outgoing.members, Field::Delta).and_then(Json::text).unwrap_or_default();
     let inner = text.strip_prefix(',').unwrap_or(&text);
     let object = if piece.is_str(FIRST) {

@@ -5,7 +5,7 @@
 use super::aliases::{self, RunStamps};
 use super::carry::{self, CarriedMembers};
 use super::detect::{self, DialectDetector};
-use super::event_parts::{FOLLOWS_SENT_STARTS, IncomingEvent};
+use super::event_parts::{FOLLOWS_SENT_STARTS, IncomingEvent, restore_absent};
 use super::event_shapes::{stringify_value, supply_result_id, supply_run_ids};
 use super::object_arguments::ObjectArguments;
 use super::report::TranslationReport;
@@ -111,12 +111,21 @@ impl EventReader {
         self.adapter.as_ref().map_or(0, |adapter| adapter.held_bytes()) + self.object_arguments.held_bytes()
     }
 
+    /// Returns label and type of the last event's row, unless the dialect is still uncertain.
+    pub(crate) fn last_label(&self) -> Option<(usize, EventType)> {
+        self.last_row.filter(|_| self.detector.is_none()).map(|(label, row)| (label, row.kind))
+    }
+
+    pub(crate) fn copies_time(&self) -> bool {
+        self.peer.copies_time()
+    }
+
     pub(crate) fn last_event_type(&self) -> Option<&'static str> {
         self.last_row.map(|(_, row)| row.wire)
     }
 
     pub(crate) fn finish(&mut self, sink: &mut impl EventSink) {
-        self.object_arguments.finish(self.dialect.name, sink);
+        self.object_arguments.finish(false, self.dialect.name, sink);
         if let Some(adapter) = &mut self.adapter {
             adapter.finish(sink);
         }
@@ -274,10 +283,12 @@ impl EventReader {
             }
             CarriedType::OwnType => {}
         }
-        if matches!(row.kind, EventType::RunFinished | EventType::RunError) {
-            self.object_arguments.finish(self.dialect.name, sink);
+        match row.kind {
+            EventType::RunFinished => self.object_arguments.finish(true, self.dialect.name, sink),
+            EventType::RunError => self.object_arguments.finish(false, self.dialect.name, sink),
+            EventType::MessagesSnapshot => self.object_arguments.close_before_snapshot(self.dialect.name, sink),
+            _ => self.release_arguments(ended_call(row, &parts), sink),
         }
-        self.release_arguments(ended_call(row, &parts), sink);
         match row.shape {
             EventShape::Own(_) => {
                 if self.adapter.as_mut().is_some_and(|adapter| adapter.read(row, parts, sink) == Err(UnreadableEvent)) {
@@ -297,7 +308,7 @@ impl EventReader {
             if let Some(adapter) = &mut self.adapter {
                 adapter.read_other(&mut event, sink);
             }
-            return self.object_arguments.hold(event).into_iter().for_each(|event| sink.emit(event));
+            return self.object_arguments.hold(event, self.dialect.name, sink);
         }
         self.emit_other(event, sink);
     }
@@ -315,7 +326,7 @@ impl EventReader {
             }
             EventShape::MessageList => {
                 aliases::strip_messages(self.dialect, &mut parts.event, sink.report());
-                message::read_snapshot(&mut parts.event, self.peer);
+                message::read_snapshot(&mut parts.event, self.peer, sink.report());
             }
             _ => {}
         }
@@ -365,6 +376,9 @@ impl EventReader {
                 parts.restored_fields.push(*field);
             }
             set(&mut parts.event.members, key, value);
+        }
+        if unwrapped.canonical_type.is_none() {
+            restore_absent(&mut parts.event);
         }
         (parts, unwrapped.canonical_type)
     }
@@ -435,14 +449,20 @@ impl EventReader {
     }
 }
 
-/// Returns the call whose object of arguments ends with this event.
+/// Returns the call whose object of arguments ends with this event. A result may come before the last arguments.
 fn ended_call<'p>(row: &EventRow, parts: &'p IncomingEvent<'_>) -> Option<&'p Json<'p>> {
     let ends = match row.kind {
-        EventType::ToolCallEnd | EventType::ToolCallResult => true,
-        EventType::ToolCallArgs => !is_object(parts),
+        EventType::ToolCallEnd => true,
+        EventType::ToolCallArgs => !is_object(parts) && !is_blank(parts.event.get(Field::Delta)),
         _ => false,
     };
     parts.event.get(Field::ToolCallId).filter(|_| ends)
+}
+
+/// Returns true for a delta that adds nothing to JSON text.
+fn is_blank(delta: Option<&Json<'_>>) -> bool {
+    let is_space = |text: &str| text.bytes().all(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r'));
+    delta.is_none_or(|delta| delta.is_null() || delta.text().is_some_and(|text| is_space(&text)))
 }
 
 fn is_object(parts: &IncomingEvent<'_>) -> bool {

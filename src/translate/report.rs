@@ -32,6 +32,8 @@ pub struct TranslationReport {
     pub broken_rule: Option<BrokenRule>,
     /// the dialect of the first event that belongs to another dialect than the agent's
     pub(crate) foreign_dialect: Option<&'static str>,
+    /// repairs and losses of all kinds
+    pub(crate) entries: u64,
     /// processing steps of each event, if enabled
     pub(crate) trace: Option<Box<ExplainTrace>>,
 }
@@ -85,6 +87,7 @@ impl TranslationReport {
     }
 
     fn record(&mut self, note: TraceEntry, label: &'static str, rule: Option<&'static str>) {
+        self.entries += 1;
         if let (None, Some(rule)) = (self.broken_rule, rule) {
             self.broken_rule = Some(BrokenRule { label, rule });
         }

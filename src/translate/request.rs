@@ -33,6 +33,13 @@ pub struct TranslatedRequest {
     pub(crate) recap_input: Option<RecapInput>,
 }
 
+impl TranslatedRequest {
+    /// Returns about the memory that the run holds of its request till its end.
+    pub(crate) fn retained_bytes(&self) -> usize {
+        self.conversation.retained_bytes
+    }
+}
+
 /// Translates a request body. `fresh` supplies any ids missing from the request; the agent and every event of the run
 /// receive them.
 ///
@@ -73,21 +80,22 @@ pub(crate) fn translate_input(
 ) -> Result<TranslatedRequest, RequestRefusal> {
     let mut input = decode_input(decode_utf8(body)?, client, fresh)?;
     // The client has the generated ids, the agent its own.
+    let recap_input = is_kept.then(|| RecapInput {
+        messages: Some(message::to_array(&input.messages, false).as_str().into()),
+        state: get(&input.members, Field::State).map(|state| state.as_str().into()),
+    });
+    restore_reserved_ids(&mut input, client);
     let mut known = ConversationState::from_messages(&input.messages);
     if let Some(tools) = tools {
         if let Some(refused) = tools.find_refusal(&input, client) {
             return Err(refused);
         }
-        known.prior_calls = allowed_tools::collect_calls(&input.messages);
+        known.add_prior_calls(allowed_tools::collect_calls(&input.messages));
     }
-    let recap_input = is_kept.then(|| RecapInput {
-        messages: Some(message::to_array(&input.messages, false).as_str().into()),
-        state: get(&input.members, Field::State).map(|state| state.as_str().into()),
-    });
     message_ids::restore_ids(&mut input.messages);
     let ids = RunIds { thread_id: input.thread_id.clone().into_owned(), run_id: input.run_id.clone().into_owned() };
-    let left_out = input_repair::repair_input(&mut input, agent)?;
-    gateway_notes::remove_notes(&mut input, client, agent);
+    let mut left_out = input_repair::repair_input(&mut input, agent)?;
+    left_out += gateway_notes::remove_notes(&mut input, client, agent);
     let (body, mut losses) = encode_input(input, agent);
     losses[EventLoss::Downgraded as usize] += left_out;
     Ok(TranslatedRequest { body, ids, losses, conversation: known, recap_input })
@@ -101,8 +109,16 @@ pub(crate) fn translate_with_notes(
     fresh: &RunIds,
 ) -> Result<String, RequestRefusal> {
     let mut input = decode_input(decode_utf8(body)?, client, fresh)?;
+    restore_reserved_ids(&mut input, client);
     message_ids::restore_ids(&mut input.messages);
     Ok(encode_input(input, agent).0)
+}
+
+/// Restores the ids that the writer of the client's stream prefixes.
+fn restore_reserved_ids(input: &mut RunAgentInput<'_>, client: PeerDialect) {
+    if client.interrupt_form().is_some() {
+        interrupts::restore_ids(&mut input.messages);
+    }
 }
 
 fn decode_utf8(body: &[u8]) -> Result<&str, RequestRefusal> {
@@ -148,7 +164,7 @@ pub(crate) fn decode_input<'a>(
             set(message, MemberKey::Known(Field::Content), media);
         }
     }
-    if let Some(form) = client.dialect.interrupt_form {
+    if let Some(form) = client.interrupt_form() {
         interrupts::apply_answers(form, &mut members, &mut messages);
     }
     let context = get(&members, Field::Context).and_then(|context| match context.json_type() {
@@ -287,9 +303,7 @@ pub(crate) fn encode_input(input: RunAgentInput<'_>, agent: PeerDialect) -> (Str
             rest.extend(members);
         }
         RunInputFormat::SevenMembers | RunInputFormat::PlainMessages => {
-            // Interrupts, and the answers to them, were added in 0.0.57. Only an agent that has them is answered, so one
-            // that is to be detected has them.
-            if agent.is_auto || agent.dialect.is_versioned() && agent.peer_version >= PeerVersion::V0_0_57 {
+            if is_answered(agent, get(&members, Field::Resume)) {
                 let resume = remove(&mut members, Field::Resume);
                 rest.extend(resume.map(|resume| (MemberKey::Known(Field::Resume), resume)));
             }
@@ -310,6 +324,14 @@ pub(crate) fn encode_input(input: RunAgentInput<'_>, agent: PeerDialect) -> (Str
     let mut losses = written.losses;
     losses[EventLoss::Downgraded as usize] = carries.lost_count();
     (body.as_str().to_owned(), losses)
+}
+
+/// Returns true if an agent gets answers to interrupts, which were added in 0.0.57. Only an agent that has interrupts is
+/// answered, so one of an unknown version has them.
+fn is_answered(agent: PeerDialect, answers: Option<&Json<'_>>) -> bool {
+    let is_unknown = agent.is_auto || agent.peer_version == PeerVersion::Any;
+    let has_interrupts = agent.dialect.is_versioned() && agent.peer_version >= PeerVersion::V0_0_57;
+    has_interrupts || (is_unknown && answers.and_then(json::parse_elements).is_some_and(|answers| !answers.is_empty()))
 }
 
 /// Carries the remaining members on the last message, or on the request itself if it has no messages.

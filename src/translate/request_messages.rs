@@ -58,6 +58,9 @@ pub(super) fn read_messages(
             return refuse(place, format!("is, with what it carries, beyond the limit of {MESSAGES_LIMIT} messages"));
         }
     }
+    if let Some(adapter) = client.dialect.message_adapter {
+        adapter.separate_parts(&mut messages, client.dialect.name);
+    }
     Ok(messages)
 }
 

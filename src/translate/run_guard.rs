@@ -18,7 +18,7 @@ use super::message_ids::{self, MessageIdMap};
 use super::report::{BrokenRule, TranslationReport};
 use super::{RunIds, carry, conform, memory_limits};
 use crate::codec::json;
-use crate::dialect::Dialect;
+use crate::dialect::{Dialect, interrupts};
 use crate::event::input::MessageMembers;
 use crate::event::lane::ChunkLanes;
 use crate::event::owner::{ItemOwners, OwnerConflict};
@@ -32,6 +32,9 @@ const UNKNOWN_TOOL: &str = "unknown";
 
 /// The `outcome` of a run that was stopped on purpose (specs §1.2).
 const CANCELLED_OUTCOME: &str = r#"{"type":"cancelled"}"#;
+
+/// Code and message of a run that was stopped on purpose, where no outcome can say so.
+pub(super) const CANCELLED_ERROR: (&str, &str) = ("cancelled", "The run was stopped.");
 
 const MAX_TYPE_NAME_LEN: usize = 64;
 
@@ -80,17 +83,25 @@ pub struct ConversationState {
     call_tracker: CallTracker,
     /// only on a route that restricts tools
     pub(super) prior_calls: PriorCalls,
+    pub(super) retained_bytes: usize,
 }
 
 impl ConversationState {
     pub(super) fn from_messages(messages: &[MessageMembers<'_>]) -> ConversationState {
         let mut call_tracker = CallTracker::default();
         messages.iter().for_each(|message| call_tracker.observe_message(message));
-        ConversationState {
-            message_ids: MessageIdMap::from_messages(messages),
-            call_tracker,
-            prior_calls: PriorCalls::default(),
-        }
+        let message_ids = MessageIdMap::from_messages(messages);
+        let retained_bytes = message_ids.heap_size() + call_tracker.heap_size();
+        ConversationState { message_ids, call_tracker, prior_calls: PriorCalls::default(), retained_bytes }
+    }
+
+    pub(super) fn add_prior_calls(&mut self, calls: PriorCalls) {
+        let texts: usize = calls
+            .iter()
+            .map(|(id, tool)| memory_limits::allocation_size(id.len()) + memory_limits::allocation_size(tool.len()))
+            .sum();
+        self.retained_bytes += texts + memory_limits::table_size::<(Box<str>, Box<str>)>(calls.capacity());
+        self.prior_calls = calls;
     }
 }
 
@@ -171,10 +182,12 @@ impl RunGuard {
         ending
     }
 
-    /// Ends a run that was stopped on purpose: "close everything, RUN_FINISHED outcome cancelled" (specs §4.3). Sends
-    /// nothing if rule-breaking events were sent, because the client's state would differ.
+    /// Ends a run that was stopped on purpose: "close everything, RUN_FINISHED outcome cancelled" (specs §4.3), or
+    /// RUN_ERROR for a client that would show the run as complete because it does not read the outcome. Sends nothing if
+    /// rule-breaking events were sent, because the client's state would differ.
     pub(crate) fn cancel(
         &mut self,
+        reads_outcome: bool,
         report: &mut TranslationReport,
         next: &mut impl EventConsumer,
     ) -> Option<RunEnding> {
@@ -187,9 +200,15 @@ impl RunGuard {
             self.admit_supplied(start, report, next);
         }
         self.close_open_items(report, next);
-        let mut end = Event::new(EventType::RunFinished);
-        self.set_run_ids(&mut end, report);
-        self.admit_supplied(end.with(Field::Outcome, Json::from_trusted(CANCELLED_OUTCOME)), report, next);
+        let end = if reads_outcome {
+            let mut end = Event::new(EventType::RunFinished);
+            self.set_run_ids(&mut end, report);
+            end.with(Field::Outcome, Json::from_trusted(CANCELLED_OUTCOME))
+        } else {
+            let (code, message) = CANCELLED_ERROR;
+            make_error(code, message)
+        };
+        self.admit_supplied(end, report, next);
         Some(RunEnding::Cancelled)
     }
 
@@ -197,7 +216,9 @@ impl RunGuard {
         self.run.open_count()
     }
 
-    fn repair_event(&mut self, event: Event<'_>, report: &mut TranslationReport, next: &mut impl EventConsumer) {
+    fn repair_event(&mut self, mut event: Event<'_>, report: &mut TranslationReport, next: &mut impl EventConsumer) {
+        // First, because what the note holds is checked like other input.
+        interrupts::restore_event_ids(&mut event);
         let mut event = conform::conform(event, report);
         if memory_limits::introduces_ids(event.kind) {
             self.retained_bytes += memory_limits::retained_ids_cost(&event);
@@ -401,6 +422,11 @@ impl RunIds {
         });
         RunIds { thread_id, run_id }
     }
+}
+
+/// Creates the RUN_ERROR by which the gateway ends a run.
+pub(super) fn make_error(code: &str, message: &str) -> Event<'static> {
+    Event::new(EventType::RunError).with(Field::Message, Json::string(message)).with(Field::Code, Json::string(code))
 }
 
 fn event_type(data: &str) -> String {

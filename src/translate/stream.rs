@@ -9,22 +9,25 @@
 //! ```
 //! An error in the agent's framing leaves the stream `Running`: what was read before it may still be sent.
 
+mod repetition;
+
 use super::agent_error::AgentError;
 use super::allowed_tools::{AllowedTools, ToolCallFilter};
 use super::budget::OutputBudget;
 use super::frame_reader::{AgentFrame, FrameReader};
 use super::reader::EventReader;
+use super::repeated_frames::RepeatedFrames;
 use super::report::TranslationReport;
 use super::run_guard::{ConversationState, GuardMode, RunGuard, StrictViolation};
 use super::stream_error::{RunStateLimit, StreamError};
 use super::stream_follower::StreamFollower;
 use super::writer::{EventWriter, FrameIds, OutputContext};
-use super::{EventSink, RunIds, memory_limits, not_shown};
+use super::{EventSink, RunIds, memory_limits, not_shown, run_guard};
 use crate::codec::sse::SseLimits;
 use crate::codec::{Framing, json};
-use crate::dialect::{Dialect, PeerDialect};
+use crate::dialect::{CarryLocation, Dialect, PeerDialect};
 use crate::event::run::RunEnding;
-use crate::event::{Event, EventLoss, EventType, Field, Json};
+use crate::event::{Event, EventLoss};
 use std::sync::Arc;
 
 /// Translates the event stream of one run from the agent's dialect to the client's.
@@ -56,6 +59,9 @@ struct StreamStages {
     agent: &'static Dialect,
     buffer_limit: usize,
     frames_read: u64,
+    /// the frame before this one, if the next may repeat it
+    repeated: Option<Box<RepeatedFrames>>,
+    may_repeat: bool,
 }
 
 /// The states in the diagram above.
@@ -76,9 +82,6 @@ struct ClientOutput {
     writer: EventWriter,
     client: &'static Dialect,
 }
-
-/// Code and message for a stopped run that cannot be closed properly.
-const CANCELLED_ERROR: (&str, &str) = ("cancelled", "The run was stopped.");
 
 impl Stream {
     /// Creates a stream from `agent` to `client`. Without `ids`, the run keeps the agent's.
@@ -107,6 +110,8 @@ impl Stream {
                 agent: agent.dialect,
                 buffer_limit: limits.frame.max(memory_limits::MIN_BUFFER_LIMIT),
                 frames_read: 0,
+                repeated: None,
+                may_repeat: true,
             },
         }
     }
@@ -130,6 +135,13 @@ impl Stream {
     #[must_use]
     pub fn with_allowed_tools(mut self, tools: Option<Arc<AllowedTools>>) -> Self {
         self.stages.output.tool_filter.allowed = tools;
+        self
+    }
+
+    /// Translates every frame in full, also one that repeats the one before it.
+    #[must_use]
+    pub fn without_shortcut(mut self) -> Self {
+        self.stages.may_repeat = false;
         self
     }
 
@@ -250,12 +262,12 @@ impl Stream {
         let Stream { reader, stages, .. } = self;
         let mut sink = stages.pipe(now, out);
         reader.finish(&mut sink);
-        let error = Event::new(EventType::RunError).with(Field::Message, Json::string(message));
-        sink.write_final_error(error.with(Field::Code, Json::string(code)));
+        sink.write_final_error(run_guard::make_error(code, message));
     }
 
-    /// Ends a run that was stopped on purpose, unless it has ended: closes all items with the outcome `cancelled`, or
-    /// sends RUN_ERROR if that is impossible (rules were broken, or the budget is exhausted).
+    /// Ends a run that was stopped on purpose, unless it has ended: closes all items, and sends RUN_FINISHED with the
+    /// outcome `cancelled` to AG-UI 1.0, RUN_ERROR `cancelled` to other dialects. Sends only RUN_ERROR if items cannot
+    /// be closed (rules were broken, or the budget is exhausted).
     pub fn cancel(&mut self, now: i64, out: &mut Vec<u8>) {
         if self.ending().is_some() {
             return;
@@ -264,7 +276,7 @@ impl Stream {
         let mut sink = stages.pipe(now, out);
         reader.finish(&mut sink);
         sink.cancel();
-        let (code, message) = CANCELLED_ERROR;
+        let (code, message) = run_guard::CANCELLED_ERROR;
         self.fail(code, message, now, out);
     }
 
@@ -273,7 +285,7 @@ impl Stream {
         let StreamStages { guard, output, .. } = &self.stages;
         let reading = self.frame_reader.heap_size() + self.reader.kept_bytes() + self.reader.retained_bytes();
         let waiting = output.writer.buffered_bytes() + output.writer.bookkeeping_bytes();
-        reading + waiting + guard.retained_bytes
+        reading + waiting + guard.retained_bytes + guard.conversation.retained_bytes
     }
 
     /// Returns how the run ended, once its terminal event was written.
@@ -361,13 +373,24 @@ impl StreamPipe<'_> {
 
     fn process_frame(&mut self, reader: &mut EventReader, frame: AgentFrame<'_>) -> Result<(), StreamError> {
         self.stages.frames_read += u64::from(!frame.data.is_empty());
+        if frame.dropped_parts == 0 && self.repeat_frame(frame.data) {
+            return Ok(());
+        }
+        let before = self.stages.repeated.take();
+        let marks = self.stages.marks(reader);
+        let (out_before, frames_before) = (self.out.len(), self.stages.output.writer.frames_written);
         (0..frame.dropped_parts).for_each(|_| self.report().count_loss(EventLoss::UnknownPart));
         let agent = self.stages.agent;
         if let Some(trace) = &mut self.report().trace {
             trace.record_frame(frame.data, agent);
         }
         reader.read_frame(frame.data, self);
-        self.stages.check_frame(frame.data, reader)
+        self.stages.check_frame(frame.data, reader)?;
+        let is_one_frame = self.stages.output.writer.frames_written == frames_before + 1;
+        if is_one_frame && self.stages.marks(reader) == marks {
+            self.stages.repeated = self.stages.learn_frame(before, reader, frame.data, &self.out[out_before..]);
+        }
+        Ok(())
     }
 
     fn cancel(&mut self) {
@@ -375,7 +398,8 @@ impl StreamPipe<'_> {
         if !matches!(output.state, StreamState::Running) {
             return;
         }
-        let ending = guard.cancel(report, &mut |event, report| {
+        let reads_outcome = output.client.carry_location == CarryLocation::Native;
+        let ending = guard.cancel(reads_outcome, report, &mut |event, report| {
             output.send(event, &mut OutputContext { out, report, now_ms: *now_ms, is_final_error: false });
         });
         output.close(ending);

@@ -65,7 +65,16 @@ impl Sides {
 
     /// Translates a body that arrives in these pieces, and ends the run as the data plane does.
     pub fn translate<'p>(&self, pieces: impl IntoIterator<Item = &'p [u8]>) -> Vec<u8> {
-        let (mut stream, mut out) = (self.stream(), Vec::new());
+        Sides::end(self.stream(), pieces)
+    }
+
+    /// Translates every frame in full.
+    pub fn translate_in_full(&self, body: &[u8]) -> Vec<u8> {
+        Sides::end(self.stream().without_shortcut(), [body])
+    }
+
+    fn end<'p>(mut stream: Stream, pieces: impl IntoIterator<Item = &'p [u8]>) -> Vec<u8> {
+        let mut out = Vec::new();
         for piece in pieces {
             if let Err(error) = stream.push(piece, NOW, &mut out) {
                 stream.fail("stopped", &error.to_string(), NOW, &mut out);

@@ -2,7 +2,7 @@
 //!
 //! An input is a line with the two sides, and the body of the agent's response.
 //!
-//! The laws: the output does not depend on the pieces in which the body arrives; the client's verifier accepts it; it has exactly
+//! The laws: the output does not depend on the pieces in which the body arrives, nor on the shortcut for repeated frames; the client's verifier accepts it; it has exactly
 //! one terminal event, and it is the last; AG-UI survives the client's dialect and comes back as it was (L1 of `translation.md`); the
 //! work is linear.
 
@@ -29,6 +29,10 @@ pub fn run(input: &[u8]) {
     judge.require(split == whole, || {
         let sizes: Vec<usize> = pieces.iter().map(|piece| piece.len()).take(3).collect();
         format!("the output depends on the pieces, {sizes:?}…\nwhole\n{}\nsplit\n{}", text(&whole), text(&split))
+    });
+    let full = sides.translate_in_full(body);
+    judge.require(full == whole, || {
+        format!("the shortcut translates in another way\nfull\n{}\nshortcut\n{}", text(&full), text(&whole))
     });
     if let Err(why) = accepts(sides.from, sides.to, &whole) {
         judge.fail(&format!("{why}\noutput\n{}", text(&whole)));

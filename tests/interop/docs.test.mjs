@@ -37,6 +37,7 @@ const ELSEWHERE = {
   "deploy/logs-and-traces.md": "tests/it: the fields of the log, and a collector of traces",
   "deploy/metrics.md": "tests/it/pages: made from the table of the metrics",
   "deploy/monitoring.md": "tests/it/monitoring.rs: rules and dashboard, by a real Prometheus",
+  "deploy/performance.md": "its table is what `make bench` printed on one machine",
   "deploy/runbook.md": "tests/it/monitoring.rs: its expressions",
   "deploy/systemd.md": "tests/it/packaging.rs: the unit, as far as it can be tried",
 };

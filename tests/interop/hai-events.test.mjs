@@ -53,9 +53,9 @@ test("delivers the task of the specification's ChatAgent as an activity and its 
 test("the AG-UI client stores each block as an activity and replaces one with the same blockId", LIMIT, async () => {
   const messages = await heardBy(translate("hai", "ag-ui", golden("hai-to-ag-ui/blocks")));
   assert.deepEqual(activities(messages), [
-    ["m:block:b", "hai.chart", { points: [] }],
-    ["m:block:1", "hai.card", { content: "x", data: { a: 1 } }],
-    ["m:block:2", "hai.divider", {}],
+    ["m:block:1", "hai.chart", { points: [] }],
+    ["m:block:3", "hai.card", { content: "x", data: { a: 1 } }],
+    ["m:block:4", "hai.divider", {}],
   ]);
 });
 

@@ -283,7 +283,7 @@ fn l2_dialects_survive_canonical() {
 }
 
 /// Members that HAI's normal form adds where an event lacks them.
-const ADDED: [&str; 6] = ["threadId", "runId", "messageId", "role", "message", "code"];
+const ADDED: [&str; 7] = ["threadId", "runId", "messageId", "role", "message", "code", "parentMessageId"];
 
 /// `event` without what its normal form added to `original`; the name of an added member counts in both spellings.
 fn strip_added_members(original: &str, event: &str) -> String {

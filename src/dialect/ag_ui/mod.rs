@@ -31,6 +31,7 @@ pub static AG_UI: Dialect = Dialect {
         ],
         parts: ContentParts::Media,
         since: &[],
+        is_plain: false,
         lenient_since: None,
     },
     input: RunInputFormat::Current,

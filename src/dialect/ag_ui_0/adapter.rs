@@ -19,7 +19,7 @@ use crate::dialect::peer_version::PeerVersion;
 use crate::dialect::reasoning_ids::{ReasoningIds, remove_generated_ids};
 use crate::dialect::row::{EventRow, EventShape};
 use crate::dialect::table::PeerDialect;
-use crate::event::{Event, EventRepair, EventType, Field, Json};
+use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json};
 
 #[derive(Debug)]
 pub(super) struct AgUi0Adapter {
@@ -28,6 +28,8 @@ pub(super) struct AgUi0Adapter {
     sequencer: EventSequencer,
     span_wrapper: SpanWrapper,
     reopened_ids: ReopenedIds,
+    /// number of calls whose end did not come before the run failed
+    cut_calls: usize,
 }
 
 impl AgUi0Adapter {
@@ -38,6 +40,7 @@ impl AgUi0Adapter {
             sequencer: EventSequencer::default(),
             span_wrapper: SpanWrapper::default(),
             reopened_ids: ReopenedIds::new(peer.peer_version),
+            cut_calls: 0,
         })
     }
 
@@ -125,6 +128,10 @@ impl DialectAdapter for AgUi0Adapter {
         }
     }
 
+    fn take_losses(&mut self) -> Vec<EventLoss> {
+        vec![EventLoss::EventNotShown; std::mem::take(&mut self.cut_calls)]
+    }
+
     fn buffer<'a>(&mut self, mut event: Event<'a>, canonical_type: Option<&'static str>, _: i64) -> ReleasedEvents<'a> {
         let mut released = ReleasedEvents::default();
         if event.kind == EventType::RunFinished {
@@ -134,6 +141,7 @@ impl DialectAdapter for AgUi0Adapter {
         match self.peer.peer_version {
             PeerVersion::V0_1 | PeerVersion::V0_0_35 => {
                 let mut sequenced = Vec::new();
+                let is_failure = event.kind == EventType::RunError;
                 self.sequencer.push(event, &mut sequenced);
                 for output in sequenced {
                     match output {
@@ -141,6 +149,9 @@ impl DialectAdapter for AgUi0Adapter {
                         SequencerOutput::Synthetic(event) => self.release(event, Some(""), &mut released),
                         SequencerOutput::AsCustom(event) => self.release_custom(event, &mut released),
                     }
+                }
+                if is_failure {
+                    self.cut_calls += self.sequencer.drop_pending_calls();
                 }
             }
             PeerVersion::Any | PeerVersion::V0_0_39 | PeerVersion::V0_0_42 => {

@@ -6,7 +6,10 @@
 //!                                               └─ its end ──▶ whole, as CUSTOM: for the peer it has ended
 //!          START ── anything but its piece or end ──▶ START whole, as CUSTOM ── … ── its first piece ──▶ START*, piece
 //!   call   START, pieces wait for the end; anything else ──▶ what waits leaves whole, as CUSTOM, and START*, pieces* at the end
+//!          END while a call that started before has none ──▶ waits for that, and leaves as CUSTOM too
 //! ```
+//! So the peer gets calls in the order in which they started, as a message lists them. A result needs its call before it.
+//!
 //! Empty deltas are sent as RAW. Events with a star have no canonical counterpart, so reading restores the original
 //! order. For the peer, a call ends only when its arguments are complete, because the peer might execute it. A closed
 //! id is not reused: some versions would show an empty message, others two messages with the same id (measured).
@@ -41,6 +44,8 @@ struct SequencedMessage {
 struct SequencedCall {
     events: Vec<Event<'static>>,
     flushed_count: usize,
+    /// whether its end is among the events, since an earlier call has none
+    has_ended: bool,
 }
 
 pub(super) enum SequencerOutput<'a> {
@@ -73,6 +78,18 @@ impl EventSequencer {
             return self.push_message(event, out);
         }
         self.pause_message(out);
+        match event.kind {
+            EventType::ToolCallResult => {
+                self.release_ended(&event.get_or_empty(Field::ToolCallId), out);
+            }
+            EventType::RunError => {
+                let ids: Vec<_> = self.pending_calls.iter().map(|(id, _)| id.clone()).collect();
+                for id in &ids {
+                    self.release_ended(id, out);
+                }
+            }
+            _ => {}
+        }
         out.push(SequencerOutput::AsIs(event));
     }
 
@@ -148,19 +165,41 @@ impl EventSequencer {
         if event.kind != EventType::ToolCallEnd {
             return self.push_pending(id, event);
         }
-        let Some(SequencedCall { events, flushed_count: shown }) = self.pending_calls.remove(&id) else {
+        let first = self.pending_calls.iter().next();
+        if first.is_some_and(|(first, _)| !first.is_same(&id)) && self.pending_calls.contains(&id) {
             return self.push_pending(id, event);
-        };
+        }
+        let Some(call) = self.pending_calls.remove(&id) else { return self.push_pending(id, event) };
         self.unflushed_call = None;
-        self.buffered_bytes -= events.iter().map(memory_limits::event_cost).sum::<usize>();
         self.pause_message(out);
-        if shown > 0 {
-            events[shown..].iter().for_each(|rest| out.push(SequencerOutput::AsCustom(rest.clone())));
+        self.release_call(call, out);
+        out.push(SequencerOutput::AsIs(event));
+        loop {
+            let next = self.pending_calls.iter().next().map(|(id, _)| id.clone());
+            if !next.is_some_and(|next| self.release_ended(&next, out)) {
+                break;
+            }
+        }
+    }
+
+    /// Releases a call if it has ended; returns true if it had.
+    fn release_ended<'a>(&mut self, id: &Json<'_>, out: &mut Vec<SequencerOutput<'a>>) -> bool {
+        let has_ended = self.pending_calls.get(id).is_some_and(|call| call.has_ended);
+        if let Some(call) = has_ended.then(|| self.pending_calls.remove(id)).flatten() {
+            self.release_call(call, out);
+        }
+        has_ended
+    }
+
+    fn release_call<'a>(&mut self, call: SequencedCall, out: &mut Vec<SequencerOutput<'a>>) {
+        let SequencedCall { events, flushed_count, .. } = call;
+        self.buffered_bytes -= events.iter().map(memory_limits::event_cost).sum::<usize>();
+        if flushed_count > 0 {
+            events[flushed_count..].iter().for_each(|rest| out.push(SequencerOutput::AsCustom(rest.clone())));
             events.into_iter().for_each(|made| out.push(SequencerOutput::Synthetic(made)));
         } else {
             events.into_iter().for_each(|pending| out.push(SequencerOutput::AsIs(pending)));
         }
-        out.push(SequencerOutput::AsIs(event));
     }
 
     fn push_pending(&mut self, id: Json<'static>, event: Event<'_>) {
@@ -169,9 +208,19 @@ impl EventSequencer {
         }
         if let Some(call) = self.pending_calls.get_mut(&id) {
             self.buffered_bytes += memory_limits::event_cost(&event);
+            call.has_ended = event.kind == EventType::ToolCallEnd;
             call.events.push(event.into_owned());
         }
         self.unflushed_call = Some(id);
+    }
+
+    /// Forgets the calls that wait for their end; returns their number. The peer has them only as CUSTOM.
+    pub(crate) fn drop_pending_calls(&mut self) -> usize {
+        let dropped = std::mem::take(&mut self.pending_calls);
+        self.unflushed_call = None;
+        let events = dropped.iter().flat_map(|(_, call)| &call.events);
+        self.buffered_bytes -= events.map(memory_limits::event_cost).sum::<usize>();
+        dropped.len()
     }
 
     pub(crate) fn buffered_bytes(&self) -> usize {

@@ -14,7 +14,7 @@ use crate::dialect::interrupt_form::{InterruptForm, InterruptTools};
 use crate::dialect::peer_dialect::INTERRUPT_TOOL;
 use crate::dialect::row::{EventRow, EventShape, FieldSet, OwnShape};
 use crate::dialect::sign::{DialectSign, EventPattern};
-use crate::dialect::table::{DemoAgent, Dialect, RunInputFormat, ValueAlias};
+use crate::dialect::table::{DemoAgent, Dialect, MessageFormat, RunInputFormat, ValueAlias};
 use crate::event::{EventLoss, EventType, Field};
 
 const fn row(wire: &'static str, kind: EventType, shape: EventShape, seed: &'static str) -> EventRow {
@@ -30,6 +30,8 @@ pub(crate) static CLOUDBASE: Dialect = Dialect {
     rows: ROWS,
     carry_location: CarryLocation::Metadata,
     input: RunInputFormat::PlainMessages,
+    // 消息格式: four roles, and content that is a string.
+    message: MessageFormat { is_plain: true, ..AG_UI.message },
     // 常见错误码: the gateway's own stream errors use these codes; the mapping is a guess. Codes without one of these five
     // are unchanged, since the list has only common codes. A refusal before the stream has the same code: its problem
     // document keeps the gateway's in `type`, which the manual explains, and which the five codes could not distinguish.

@@ -1,5 +1,10 @@
 //! The adapter of `cloudbase`, where one event can start a call and hold all its arguments. Canonical AG-UI has two
 //! events.
+//!
+//! ```text
+//!   START {args}               ──▶ START, ARGS
+//!   START {args}, ARGS {args}  ──▶ START, ARGS, ARGS ""     (a note restores what the second repeats)
+//! ```
 
 use super::nested_error;
 use crate::codec::json;
@@ -8,9 +13,10 @@ use crate::dialect::carry;
 use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
 use crate::dialect::event_shapes::{ARGS_IN_START, remove_start_note};
 use crate::dialect::interrupts;
+use crate::dialect::memory_limits;
 use crate::dialect::row::EventRow;
 use crate::dialect::table::{Dialect, PeerDialect};
-use crate::event::{Event, EventType, Field, Json, JsonType, Members, find_member};
+use crate::event::{Event, EventType, Field, IdMap, Json, JsonType, Members, find_member};
 
 pub(super) const ARGS_MEMBER: &str = "args";
 
@@ -20,11 +26,81 @@ pub(super) struct CloudbaseAdapter {
     peer: PeerDialect,
     dialect: &'static Dialect,
     pending_start: Option<Event<'static>>,
+    /// of calls that are read
+    start_arguments: IdMap<StartArguments>,
+    start_bytes: usize,
+}
+
+/// All arguments of a call, as its start has them.
+#[derive(Debug)]
+struct StartArguments {
+    /// without whitespace
+    text: String,
+    /// length of what events repeated
+    repeated: usize,
+}
+
+/// Carries arguments that the start of their call had already.
+const REPEATED_NOTE: &str = "$repeated";
+
+impl StartArguments {
+    /// Returns true if `piece` repeats the arguments where the pieces before it ended, or as a whole.
+    fn repeats(&mut self, piece: &str) -> bool {
+        let piece = without_whitespace(piece);
+        if piece.is_empty() || !self.text[self.repeated..].starts_with(&piece) {
+            // The same members have the same length, so that only such a piece is read.
+            return self.repeated == 0 && piece.len() == self.text.len() && has_same_members(&piece, &self.text);
+        }
+        self.repeated = (self.repeated + piece.len()) % self.text.len();
+        true
+    }
+
+    fn byte_size(&self) -> usize {
+        memory_limits::text_cost(&self.text)
+    }
+}
+
+/// Also removes it in strings, so texts that differ only there count as the same. Both are arguments of one call.
+fn without_whitespace(text: &str) -> String {
+    text.chars().filter(|c| !c.is_ascii_whitespace()).collect()
+}
+
+/// Returns true if two objects have the same members in any order.
+fn has_same_members(left: &str, right: &str) -> bool {
+    let sorted = |text| {
+        let mut members = json::parse_owned_members(&json::parse_value(text)?)?;
+        members.sort_by(|(a, x), (b, y)| (a.name(), x.as_str()).cmp(&(b.name(), y.as_str())));
+        Some(members)
+    };
+    sorted(left).is_some_and(|left| sorted(right) == Some(left))
 }
 
 impl CloudbaseAdapter {
     pub(super) fn boxed(peer: PeerDialect) -> Box<dyn DialectAdapter> {
-        Box::new(CloudbaseAdapter { peer, dialect: peer.dialect, pending_start: None })
+        Box::new(CloudbaseAdapter {
+            peer,
+            dialect: peer.dialect,
+            pending_start: None,
+            start_arguments: IdMap::default(),
+            start_bytes: 0,
+        })
+    }
+
+    /// Remembers arguments that need no continuation.
+    fn add_arguments(&mut self, call: &Json<'_>, args: &Json<'_>) {
+        let text = args.text().unwrap_or_else(|| args.as_str().into());
+        if json::parse_value(&text).is_none_or(|value| value.json_type() != JsonType::Object) {
+            return;
+        }
+        let arguments = StartArguments { text: without_whitespace(&text), repeated: 0 };
+        self.start_bytes += arguments.byte_size();
+        if let Some(before) = self.start_arguments.insert(call.clone().into_owned(), arguments) {
+            self.start_bytes -= before.byte_size();
+        }
+    }
+
+    fn remove_arguments(&mut self, call: &Json<'_>) {
+        self.start_bytes -= self.start_arguments.remove(call).map_or(0, |arguments| arguments.byte_size());
     }
 
     fn hold_or_pass<'a>(&mut self, event: Event<'a>, canonical_type: Option<&'static str>) -> ReleasedEvents<'a> {
@@ -81,6 +157,7 @@ impl DialectAdapter for CloudbaseAdapter {
         };
         carry::add_note(&mut own, ARGS_IN_START);
         let call = event.get_or_empty(Field::ToolCallId);
+        self.add_arguments(&call, &args);
         carry::pack(&mut event, dialect, own);
         sink.emit(event);
         let mut more = Event::new(EventType::ToolCallArgs).with(Field::ToolCallId, call);
@@ -99,8 +176,38 @@ impl DialectAdapter for CloudbaseAdapter {
         Ok(())
     }
 
+    /// Empties arguments that the start of their call had already: the client would join both to a text that is no JSON.
+    fn read_other(&mut self, event: &mut Event<'_>, _: &mut dyn CanonicalSink) {
+        if self.start_arguments.is_empty() {
+            return;
+        }
+        let Some(call) = event.get(Field::ToolCallId).cloned().map(Json::into_owned) else { return };
+        match event.kind {
+            EventType::ToolCallEnd | EventType::ToolCallResult => self.remove_arguments(&call),
+            EventType::ToolCallArgs => {
+                let Some(arguments) = self.start_arguments.get_mut(&call) else { return };
+                let text = event.owned_text(Field::Delta).unwrap_or_default();
+                if arguments.repeats(&text) {
+                    let delta = event.get_owned(Field::Delta).unwrap_or(Json::EMPTY_STRING);
+                    event.set(Field::Delta, Json::EMPTY_STRING);
+                    carry::pack(event, self.dialect.name, vec![(carry::extension_key(REPEATED_NOTE), delta)]);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.start_bytes
+    }
+
     fn buffer<'a>(&mut self, mut event: Event<'a>, canonical_type: Option<&'static str>, _: i64) -> ReleasedEvents<'a> {
         let dialect = self.dialect.name;
+        if event.kind == EventType::ToolCallArgs
+            && let Some(delta) = carry::take_carried(&mut event, dialect, REPEATED_NOTE)
+        {
+            event.set(Field::Delta, delta);
+        }
         if event.kind == EventType::RunFinished {
             return self.write_finish(event, canonical_type);
         }

@@ -8,18 +8,22 @@ use super::block_reader::BlockReader;
 use super::block_writer::{BlockWriter, RenderedBlock};
 use super::blocks::{self, REST, STRING, block_text};
 use super::collaboration::{CollaborationState, CollaborationStep};
+use super::kept_messages::KeptMessages;
+use super::members::{block, rename};
 use super::message_parts::{self, MessageParts};
 use super::shown_activities::ShownActivities;
 use super::subagents::SubagentNames;
 use super::{placeholder, run_boundary, state_delta};
 use crate::dialect::adapter::{CanonicalSink, DialectAdapter, ReleasedEvent, ReleasedEvents, UnreadableEvent};
 use crate::dialect::carry;
-use crate::dialect::event_parts::{FOLLOWS_SENT_STARTS, IncomingEvent, OutgoingEvent};
+use crate::dialect::event_parts::{ABSENT_FIELDS, FOLLOWS_SENT_STARTS, IncomingEvent, OutgoingEvent};
 use crate::dialect::interrupts;
 use crate::dialect::row::EventRow;
-use crate::dialect::table::PeerDialect;
+use crate::dialect::table::{MemberCase, PeerDialect};
 use crate::dialect::text_format::TextFormat;
-use crate::event::{Event, EventType, Field, Json, MemberKey, Members, get, message_id, remove, set};
+use crate::event::{
+    Event, EventLoss, EventType, Field, Json, MemberKey, Members, find_member, get, message_id, remove, set,
+};
 
 #[derive(Debug)]
 pub(super) struct HaiAdapter {
@@ -33,6 +37,7 @@ pub(super) struct HaiAdapter {
     /// the message that the last frame started, which a reader holds back
     last_start: Option<Json<'static>>,
     shown_activities: ShownActivities,
+    kept_messages: KeptMessages,
     subagent_names: SubagentNames,
 }
 
@@ -49,6 +54,7 @@ impl HaiAdapter {
             is_start_next: false,
             last_start: None,
             shown_activities: ShownActivities::default(),
+            kept_messages: KeptMessages::default(),
             subagent_names: SubagentNames::default(),
         })
     }
@@ -72,6 +78,13 @@ impl HaiAdapter {
             self.block_writer.mark_nonempty(&outgoing);
         }
         ReleasedEvents::from(ReleasedEvent::Complete { row, outgoing })
+    }
+
+    fn write_text(&mut self, outgoing: &mut OutgoingEvent<'_>) {
+        self.block_writer.write_content(outgoing, self.peer.text_format);
+        if self.writes_blocks() {
+            self.block_writer.mark_nonempty(outgoing);
+        }
     }
 
     /// Writes a block that the dialect sent, unless the string that contained it has been written.
@@ -136,6 +149,7 @@ impl HaiAdapter {
             return ReleasedEvents::from(ReleasedEvent::AsCustom(event));
         }
         self.shown_activities.record_block(&event, None);
+        self.kept_messages.record_activity(&event);
         let content = event.get_or_empty(Field::Content);
         self.render_block(row, event, content)
     }
@@ -219,6 +233,7 @@ impl HaiAdapter {
         let kind = event.kind;
         let time = event.get(Field::Timestamp).and_then(Json::as_i64).unwrap_or(now_ms);
         let mut data = self.block_writer.rendered_members(id, kind, time);
+        self.kept_messages.record_text(id, event.get(Field::Delta));
         if kind == EventType::ReasoningMessageStart {
             let (row, mut outgoing) = self.split_members(EventType::TextMessageStart, event, Some(canonical_type))?;
             let role = remove(&mut outgoing.members, Field::Role);
@@ -273,7 +288,10 @@ impl DialectAdapter for HaiAdapter {
                 self.block_reader.start_message(parts.into_event(dialect), dialect, sink);
                 return Ok(());
             }
-            EventType::TextMessageContent => return self.block_reader.read_content(parts, dialect, sink),
+            EventType::TextMessageContent => {
+                rename(&mut parts.extensions, block::BLOCK_ID_SNAKE, block::BLOCK_ID);
+                return self.block_reader.read_content(parts, dialect, sink);
+            }
             EventType::TextMessageEnd => {
                 self.block_reader.drop_repeated_role(&mut parts);
                 self.block_reader.end_message(parts.into_event(dialect), dialect, sink);
@@ -282,7 +300,7 @@ impl DialectAdapter for HaiAdapter {
             EventType::RunStarted => run_boundary::read(&mut parts),
             EventType::RunFinished => {
                 run_boundary::read(&mut parts);
-                self.block_reader.finish(dialect, sink);
+                self.block_reader.finish(true, dialect, sink);
             }
             EventType::StateDelta => state_delta::read(&mut parts, sink),
             _ => {
@@ -313,7 +331,7 @@ impl DialectAdapter for HaiAdapter {
     }
 
     fn finish(&mut self, sink: &mut dyn CanonicalSink) {
-        self.block_reader.finish(self.peer.dialect.name, sink);
+        self.block_reader.finish(false, self.peer.dialect.name, sink);
     }
 
     fn text_of_delta<'a>(&self, delta: &'a Json<'_>) -> Option<Json<'a>> {
@@ -322,11 +340,14 @@ impl DialectAdapter for HaiAdapter {
 
     fn restore<'a>(
         &mut self,
-        _: &'static EventRow,
+        row: &'static EventRow,
         kind: EventType,
         mut parts: IncomingEvent<'a>,
         dialect: &str,
     ) -> Event<'a> {
+        if row.kind == EventType::TextMessageContent {
+            rename(&mut parts.extensions, block::BLOCK_ID_SNAKE, block::BLOCK_ID);
+        }
         if placeholder::carries_event(kind) {
             return placeholder::read_placeholder(kind, parts, dialect);
         }
@@ -339,14 +360,17 @@ impl DialectAdapter for HaiAdapter {
     fn release_before<'a>(&mut self, event: &mut Event<'a>) -> ReleasedEvents<'a> {
         let mut released = ReleasedEvents::default();
         for boundary in message_parts::take_boundaries(event, self.peer.dialect.name) {
-            let is_start = boundary.kind == EventType::TextMessageStart;
+            let kind = boundary.kind;
+            let is_start = kind == EventType::TextMessageStart;
             if self.block_writer.is_open(&message_id(&boundary.members)) == is_start {
                 continue;
             }
-            let Some((row, mut outgoing)) = self.split_members(boundary.kind, boundary, None) else { continue };
-            match is_start {
-                true => self.block_writer.start_message(&mut outgoing),
-                false => self.block_writer.end_message(&mut outgoing),
+            let Some((row, mut outgoing)) = self.split_members(kind, boundary, None) else { continue };
+            match kind {
+                EventType::TextMessageStart => self.block_writer.start_message(&mut outgoing),
+                EventType::TextMessageEnd => self.block_writer.end_message(&mut outgoing),
+                _ if carry::take(&mut outgoing.extensions, REST).is_some() => continue,
+                _ => self.write_text(&mut outgoing),
             }
             released.push(ReleasedEvent::Complete { row, outgoing });
         }
@@ -359,7 +383,7 @@ impl DialectAdapter for HaiAdapter {
         canonical_type: Option<&'static str>,
         now_ms: i64,
     ) -> ReleasedEvents<'a> {
-        let Some(event) = self.message_parts.join(event, self.peer.dialect.name) else {
+        let Some(mut event) = self.message_parts.join(event, self.peer.dialect.name) else {
             return ReleasedEvents::default();
         };
         match event.kind {
@@ -369,6 +393,7 @@ impl DialectAdapter for HaiAdapter {
                     return ReleasedEvents::default();
                 }
                 self.is_start_next = true;
+                self.kept_messages.record_message(&message_id(&event.members));
                 ReleasedEvents::pass(event, canonical_type)
             }
             EventType::TextMessageEnd if self.writes_blocks() && self.block_writer.is_empty_end(&event) => {
@@ -378,9 +403,21 @@ impl DialectAdapter for HaiAdapter {
                     .with_event(event, canonical_type)
             }
             EventType::RunFinished => self.write_finish(event, canonical_type),
+            EventType::ToolCallStart => {
+                if self.writes_blocks() {
+                    self.block_writer.write_parent(&mut event, canonical_type);
+                }
+                let parent = event.get(Field::ParentMessageId).or_else(|| event.get(Field::ToolCallId));
+                if let Some(parent) = parent.filter(|parent| !self.block_writer.is_known(parent)) {
+                    self.kept_messages.record_message(parent);
+                }
+                ReleasedEvents::pass(event, canonical_type)
+            }
             EventType::MessagesSnapshot => {
                 if self.writes_blocks() {
                     self.shown_activities.replace(&event);
+                    let shown = &self.shown_activities;
+                    self.kept_messages.complete(&mut event, self.peer.dialect.name, |id| shown.content(id));
                 }
                 ReleasedEvents::pass(event, canonical_type)
             }
@@ -395,11 +432,11 @@ impl DialectAdapter for HaiAdapter {
             EventType::RunStarted | EventType::RunFinished => run_boundary::write(outgoing),
             EventType::TextMessageStart => self.block_writer.start_message(outgoing),
             EventType::TextMessageContent => {
-                self.forget_start(outgoing);
-                self.block_writer.write_content(outgoing, self.peer.text_format);
-                if self.writes_blocks() {
-                    self.block_writer.mark_nonempty(outgoing);
+                // A reader holds back an empty text as well.
+                if get(&outgoing.members, Field::Delta).is_some_and(|delta| !delta.is_str("")) {
+                    self.forget_start(outgoing);
                 }
+                self.write_text(outgoing);
             }
             EventType::TextMessageEnd => {
                 if !self.is_start_reopened() {
@@ -412,8 +449,12 @@ impl DialectAdapter for HaiAdapter {
         }
     }
 
-    /// Marks a frame that a reader would place before the start that it holds back, so that it does not.
+    /// Spells the members, and marks a frame that a reader would place before the start that it holds back, so that it
+    /// does not.
     fn finish_frame(&mut self, row: &'static EventRow, outgoing: &mut OutgoingEvent<'_>) {
+        if self.peer.member_case == MemberCase::Snake && row.kind == EventType::TextMessageContent {
+            rename(&mut outgoing.extensions, block::BLOCK_ID, block::BLOCK_ID_SNAKE);
+        }
         if outgoing.canonical_type == Some("") {
             return;
         }
@@ -421,8 +462,9 @@ impl DialectAdapter for HaiAdapter {
         if let Some(start) = self.last_start.take() {
             // A reader restores an event with another type where it stands.
             let sends_start = outgoing.canonical_type.is_some()
-                || (matches!(row.kind, EventType::RunFinished | EventType::RunError) && !is_reopened)
+                || (row.kind == EventType::RunFinished && !is_reopened)
                 || (row.kind == EventType::ToolCallStart
+                    && find_member(&outgoing.canonical, ABSENT_FIELDS).is_none()
                     && get(&outgoing.members, Field::ParentMessageId).is_some_and(|parent| parent.is_same(&start)));
             if !sends_start {
                 carry::add_note(&mut outgoing.canonical, FOLLOWS_SENT_STARTS);
@@ -441,7 +483,16 @@ impl DialectAdapter for HaiAdapter {
         self.block_reader.held_bytes()
     }
 
+    /// Thinking has the time since its start.
+    fn measures_time(&self, kind: EventType) -> bool {
+        kind.is_reasoning()
+    }
+
     fn bookkeeping_bytes(&self) -> usize {
-        self.shown_activities.retained_bytes()
+        self.shown_activities.retained_bytes() + self.kept_messages.retained_bytes()
+    }
+
+    fn take_losses(&mut self) -> Vec<EventLoss> {
+        self.kept_messages.take_losses()
     }
 }

@@ -1,11 +1,12 @@
 //! Output blocks other than text and thinking, which are activities in canonical AG-UI (`translation.md` §3).
 //!
 //! ```text
-//! content {blockId, delta: {output: {type: T, data}}} of message M ⇄ snapshot M:block:<blockId or n> hai.T data
+//! content {blockId, delta: {output: {type: T, data}}} of message M ⇄ snapshot M:block:n hai.T data
 //! ```
-//! `n` counts the blocks of `M` that have no id. The end of a fold has the id `M:block:<blockId>:end`. A block other than
-//! a plain `{type, data: {…}}` becomes content with all its members, as recorded in a note. A block stays a block if its
-//! type is the last part of another activity's type.
+//! `n` counts the blocks of `M`, because stored content (seed §4.1) has no block ids. A block with the id of an earlier one
+//! has the number of that, unless one of them is the end of a fold. A block other than a plain `{type, data: {…}}`
+//! becomes content with all its members, as recorded in a note. A block stays a block if its type is the last part of
+//! another activity's type.
 
 use super::blocks::{BlockText, DELTA, DeltaContent, carry_members, parse_delta, take_text};
 use super::collaboration::id_text;
@@ -14,6 +15,7 @@ use crate::codec::json;
 use crate::dialect::carry;
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, find_member, get};
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Marks content that is a whole block without its type.
 pub(super) const WHOLE_BLOCK: &str = "$block";
@@ -21,9 +23,16 @@ pub(super) const WHOLE_BLOCK: &str = "$block";
 /// The position of a fold's second block.
 const FOLD_END: &str = "end";
 
-/// The number of blocks without an id in each message.
+/// The numbers of the blocks of each message.
 #[derive(Debug, Default)]
-pub(super) struct BlockCounts(HashMap<Box<str>, u32>);
+pub(super) struct BlockNumbers(HashMap<Box<str>, MessageBlocks>);
+
+#[derive(Debug, Default)]
+struct MessageBlocks {
+    count: u32,
+    /// the first block with each id, by a hash: the ids may be long
+    named: HashMap<u64, u32>,
+}
 
 pub(super) struct OutputBlock<'a> {
     pub(crate) kind: Json<'a>,
@@ -37,18 +46,22 @@ pub(super) struct BlockActivity {
     pub(crate) activity_type: Json<'static>,
     pub(crate) content: Json<'static>,
     pub(crate) is_whole_block: bool,
+    pub(crate) replaces_earlier: bool,
+    id_hash: Option<u64>,
 }
 
 /// Returns true if the content must be carried as a whole.
 pub(super) fn is_opaque_content(members: &Members<'_>) -> bool {
     let delta = get(members, Field::Delta);
     match parse_delta(delta) {
-        DeltaContent::Plain => delta.is_none_or(|delta| delta.json_type() != JsonType::String),
+        DeltaContent::Plain => {
+            delta.is_none_or(|delta| matches!(delta.json_type(), JsonType::Object | JsonType::Array))
+        }
         DeltaContent::Block { kind, mut output, .. } => matches!(take_text(&kind, &mut output), BlockText::Unreadable),
     }
 }
 
-impl BlockCounts {
+impl BlockNumbers {
     /// Converts a block of `message`; `own` holds the event's other members.
     pub(crate) fn to_activity(
         &self,
@@ -57,28 +70,30 @@ impl BlockCounts {
         own: &Members<'_>,
         dialect: &str,
     ) -> BlockActivity {
-        let name = match block_id(own) {
-            // Both ends of a fold may have the same id, and enclose the text between.
-            Some(id) if is_fold_end(one) => format!("{}:{FOLD_END}", id.unquoted()),
-            Some(id) => id.unquoted().to_owned(),
-            None => (self.0.get(&id_text(message)).copied().unwrap_or_default() + 1).to_string(),
-        };
+        // Both ends of a fold may have the same id, and enclose the text between.
+        let id_hash = block_id(own).map(|id| stable_hash(&(id.unquoted(), is_fold_end(one))));
+        let blocks = self.0.get(&id_text(message));
+        let earlier = blocks.zip(id_hash).and_then(|(blocks, id_hash)| blocks.named.get(&id_hash).copied());
+        let number = earlier.unwrap_or_else(|| blocks.map_or(0, |blocks| blocks.count).saturating_add(1));
         let plain = match &one.members[..] {
             [(key, data)] if carry::is_named(key, block::DATA) && data.json_type() == JsonType::Object => Some(data),
             _ => None,
         };
         BlockActivity {
-            id: message.with_suffix(&format!(":block:{name}")),
+            id: message.with_suffix(&format!(":block:{number}")),
             activity_type: Json::from_trusted(format!("\"{}.{}\"", dialect, one.kind.unquoted())),
             content: plain.map_or_else(|| json::to_object(&one.members), |data| data.clone().into_owned()),
             is_whole_block: plain.is_none(),
+            replaces_earlier: earlier.is_some(),
+            id_hash,
         }
     }
 
-    pub(crate) fn count_block(&mut self, message: &Json<'_>, own: &Members<'_>) {
-        if block_id(own).is_none() {
-            let count = self.0.entry(id_text(message)).or_default();
-            *count = count.saturating_add(1);
+    pub(crate) fn count_block(&mut self, message: &Json<'_>, activity: &BlockActivity) {
+        let blocks = self.0.entry(id_text(message)).or_default();
+        blocks.count = blocks.count.saturating_add(1);
+        if let Some(id_hash) = activity.id_hash.filter(|_| !activity.replaces_earlier) {
+            blocks.named.insert(id_hash, blocks.count);
         }
     }
 
@@ -91,7 +106,7 @@ impl BlockCounts {
         dialect: &str,
     ) -> BlockActivity {
         let activity = self.to_activity(&message, &one, own, dialect);
-        self.count_block(&message, own);
+        self.count_block(&message, &activity);
         carry_members(own, &[block::LAYOUT], &one.delta_members, DELTA);
         own.push((MemberKey::Known(Field::MessageId), message));
         if activity.is_whole_block {
@@ -112,6 +127,13 @@ impl BlockActivity {
     }
 }
 
+/// Returns the same for the same value in every process.
+fn stable_hash(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
 /// Returns true for the second of the two blocks that enclose folded content (seed §4.2, build_fold_output).
 fn is_fold_end(one: &OutputBlock<'_>) -> bool {
     one.kind.is_str(block::FOLD)
@@ -121,7 +143,7 @@ fn is_fold_end(one: &OutputBlock<'_>) -> bool {
 }
 
 /// Returns the block id if it is a nonempty string or a number.
-pub(super) fn block_id<'m, 'a>(own: &'m Members<'a>) -> Option<&'m Json<'a>> {
+fn block_id<'m, 'a>(own: &'m Members<'a>) -> Option<&'m Json<'a>> {
     let id = find_member(own, block::BLOCK_ID)?;
     matches!(id.json_type(), JsonType::String | JsonType::Number).then_some(id).filter(|id| !id.is_str(""))
 }

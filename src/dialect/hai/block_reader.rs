@@ -6,12 +6,14 @@
 //!   HAI       START M  thinking         table        text "a"        image        text "b"     END M
 //!   AG-UI              M:reasoning:1    M:block:1    M: START "a" END   M:block:2    M:2: START "b" END
 //! ```
-//! A start is sent with the first text. The boundaries that then have no event of their own (here START M) are carried
-//! in a note on the next event, whichever it is, so that writing can restore them.
+//! A start is sent with the first text. The boundaries that then have no event of their own (here START M), and empty
+//! pieces of text outside of any part, are carried in a note on the next event, whichever it is, so that writing can
+//! restore them.
 
-use super::block_activity::{BlockCounts, OutputBlock, block_id};
+use super::block_activity::{BlockNumbers, OutputBlock};
 use super::blocks::{
-    BEFORE, BlockText, DeltaContent, OUTPUT, REST, STRING, TEXT, carry_delta, parse_delta, parse_text_blocks, take_text,
+    BEFORE, BlockText, DeltaContent, OUTPUT, REST, STRING, TEXT, carry_delta, is_scalar, parse_delta,
+    parse_text_blocks, read_scalar, take_text,
 };
 use super::open_message::{BoundaryCarrier, MessageHistory, OpenMessage, StartState};
 use crate::codec::json;
@@ -28,18 +30,16 @@ use crate::event::{
 #[derive(Debug, Default)]
 pub(super) struct BlockReader {
     open_messages: IdMap<OpenMessage>,
-    /// starts and ends that the next event carries
+    /// starts, ends and empty texts that the next event carries
     pending: Vec<Event<'static>>,
-    /// bytes of pending and carried starts and ends
+    /// bytes of pending events and carried starts
     held_bytes: usize,
     closed_messages: IdMap<MessageHistory>,
     /// ids of second and further parts, which no message of the agent may have
     part_ids: IdMap<()>,
-    /// activities whose blocks have ids
-    shown_blocks: IdMap<()>,
     /// whether the run's first text was a block
     uses_blocks: Option<bool>,
-    blocks: BlockCounts,
+    blocks: BlockNumbers,
 }
 
 impl BlockReader {
@@ -95,6 +95,10 @@ impl BlockReader {
         self.open_if_unknown(&parts.event, dialect, sink);
         let is_restored = parts.restored_fields.contains(&Field::Delta);
         let IncomingEvent { mut event, extensions: mut own, .. } = parts;
+        if let Some(value) = event.get(Field::Delta).filter(|value| is_scalar(value) && !is_restored) {
+            let text = read_scalar(value.clone().into_owned(), &mut own);
+            event.set(Field::Delta, text);
+        }
         if let Some(delta) = event.get(Field::Delta).filter(|delta| delta.json_type() == JsonType::String) {
             if !is_restored && let Some(blocks) = parse_text_blocks(delta) {
                 let delta = delta.clone().into_owned();
@@ -146,14 +150,14 @@ impl BlockReader {
                 }
                 place.note_text(&mut own);
                 carry_delta(&mut own, rest, output);
-                event.set(Field::Delta, text);
+                event.set(Field::Delta, read_scalar(text, &mut own));
                 self.read_text(event, own, dialect, sink);
             }
             BlockText::Thinking { text, place } => {
                 let ends = place.ends_thinking();
                 carry_delta(&mut own, rest, output);
                 place.note_thinking(&mut own);
-                event.set(Field::Delta, text);
+                event.set(Field::Delta, read_scalar(text, &mut own));
                 self.read_thinking(event, own, ends, dialect, sink);
             }
         }
@@ -164,6 +168,12 @@ impl BlockReader {
         let id = event.get(Field::MessageId).unwrap_or(&Json::EMPTY_STRING);
         let is_part_open = self.open_messages.get(id).is_some_and(|message| message.part_id.is_some());
         if !is_part_open {
+            // A client would show a message without text.
+            let is_empty = event.get(Field::Delta).is_some_and(|delta| delta.is_str(""));
+            if is_empty && self.pending.len() < OPEN_ITEMS_LIMIT {
+                carry::pack(&mut event, dialect, own);
+                return self.push_pending(event.into_owned());
+            }
             let id = id.clone().into_owned();
             self.start_part(&id, dialect, sink);
         }
@@ -235,14 +245,12 @@ impl BlockReader {
     ) {
         let mut out = BoundaryCarrier { note: self.carry_pending(), dialect, sink };
         let id = event.remove(Field::MessageId).map_or(Json::EMPTY_STRING, Json::into_owned);
-        let has_block_id = block_id(&own).is_some();
         let activity = self.blocks.read(id.clone(), one, &mut own, dialect);
-        let is_known = has_block_id && self.shown_blocks.insert(activity.id.clone(), ()).is_some();
         if let Some(message) = self.open_messages.get_mut(&id) {
             message.history.has_output = true;
             message.stop_thinking(&mut out);
             // A block that replaces an earlier one stays in the place of that.
-            if !is_known {
+            if !activity.replaces_earlier {
                 message.end_part(&mut out);
             }
         }
@@ -337,12 +345,13 @@ impl BlockReader {
         ids.iter().for_each(|id| self.start_part(id, dialect, sink));
     }
 
-    /// Ends the reasoning of open messages and starts the empty ones; the run guard ends the messages.
-    pub(crate) fn finish(&mut self, dialect: &str, sink: &mut dyn CanonicalSink) {
+    /// Ends the reasoning of open messages; the run guard ends the messages. A run that has succeeded also starts the
+    /// empty ones.
+    pub(crate) fn finish(&mut self, has_succeeded: bool, dialect: &str, sink: &mut dyn CanonicalSink) {
         let ids: Vec<_> = self.open_messages.iter().map(|(id, _)| id.clone()).collect();
         for id in &ids {
             let Some(message) = self.open_messages.get(id) else { continue };
-            if message.is_empty() {
+            if has_succeeded && message.is_empty() {
                 self.start_part(id, dialect, sink);
             } else if message.span_id.is_some() {
                 let note = self.carry_pending();

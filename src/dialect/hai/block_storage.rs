@@ -2,14 +2,14 @@
 //! deltas of a message and parses the result). Requests and snapshots contain this form.
 //!
 //! It is read as the stream would be (`block_reader`): text, thinking and other blocks become messages in their order,
-//! text behind something else a further part. Their ids match the stream's where the content determines them (block
-//! ids are not stored). The stored form is carried, and restored if the text is unchanged.
+//! text behind something else a further part. Their ids match the stream's. The stored form is carried, and restored if
+//! the text is unchanged.
 
-use super::block_activity::{BlockCounts, OutputBlock};
-use super::blocks::{BLOCKS_NOTE, BlockText, DeltaContent, parse_delta, take_text};
+use super::block_activity::{BlockNumbers, OutputBlock};
+use super::blocks::{BLOCKS_NOTE, BlockText, DeltaContent, parse_delta, take_text, to_text};
 use super::members::block;
 use super::message_parts::is_part_of;
-use super::user_content;
+use super::{listed_content, user_content};
 use crate::codec::json;
 use crate::dialect::carry;
 use crate::dialect::message_adapter::SurroundingMessages;
@@ -45,21 +45,26 @@ pub(super) fn read(canonical: &mut Members<'_>, own: &mut Members<'_>, dialect: 
         user_content::read(canonical, own);
         return surrounding;
     }
-    let content = get(canonical, Field::Content).filter(|_| has_role(canonical, ASSISTANT)).cloned();
-    let stored = content.as_ref().and_then(parse_blocks);
+    if !has_role(canonical, ASSISTANT) {
+        listed_content::read(canonical, own);
+        return surrounding;
+    }
+    let content = get(canonical, Field::Content).cloned();
+    let was_json = find_member(own, carry::AS_JSON_NOTE).is_some();
+    let stored = content.as_ref().and_then(|content| parse_blocks(content, was_json));
     let (Some(content), Some(stored)) = (content, stored) else { return surrounding };
     let texts = stored.texts();
     let has_text = !texts.is_empty();
     set(canonical, MemberKey::Known(Field::Content), texts.into_iter().next().unwrap_or(Json::EMPTY_STRING));
     // Content that was not a string must also be restored.
-    if !stored.is_plain || find_member(own, carry::AS_JSON_NOTE).is_some() {
+    if !stored.is_plain || was_json {
         own.push((carry::extension_key(BLOCKS_NOTE), content.into_owned()));
     }
     let id = get_owned(canonical, Field::Id).unwrap_or(Json::EMPTY_STRING);
     surrounding.replaces_message = !has_text && !stored.items.is_empty() && get(canonical, Field::ToolCalls).is_none();
     let mut spans = 0;
     let mut parts = 0;
-    let mut blocks = BlockCounts::default();
+    let mut blocks = BlockNumbers::default();
     for item in stored.items {
         let mut origin = vec![(MemberKey::Known(Field::MessageId), id.clone())];
         let message = match item {
@@ -126,6 +131,38 @@ pub(super) fn carry_message(message: &Members<'_>, first: &mut MessageMembers<'s
     set(first, MemberKey::Known(Field::Metadata), metadata);
 }
 
+/// Gives a further part, or a message, the next free number if its id is used already, as the stream does.
+pub(super) fn separate_parts(messages: &mut [MessageMembers<'static>], dialect: &str) {
+    let mut used: IdMap<()> = IdMap::default();
+    let mut parts: IdMap<()> = IdMap::default();
+    let mut last_numbers: IdMap<u32> = IdMap::default();
+    for message in messages.iter_mut().filter(|message| has_role(message, ASSISTANT)) {
+        let Some(id) = get_owned(message, Field::Id) else { continue };
+        let origin = part_origin(message, dialect);
+        let is_part = origin.is_some();
+        // Two messages of the agent may have one id.
+        let is_taken = used.contains(&id) && (is_part || parts.contains(&id));
+        let mut own_id = id.clone();
+        if is_taken {
+            let origin = origin.unwrap_or_else(|| id.clone());
+            let mut number = last_numbers.get(&origin).copied().unwrap_or(1);
+            while used.contains(&own_id) {
+                number += 1;
+                own_id = origin.with_suffix(&format!(":{number}"));
+            }
+            last_numbers.insert(origin.clone(), number);
+            let note = vec![(MemberKey::Known(Field::MessageId), origin)];
+            let metadata = carry::merge(get(message, Field::Metadata), dialect, note);
+            set(message, MemberKey::Known(Field::Metadata), metadata);
+            set(message, MemberKey::Known(Field::Id), own_id.clone());
+        }
+        if is_part || is_taken {
+            parts.insert(own_id.clone(), ());
+        }
+        used.insert(own_id, ());
+    }
+}
+
 /// Joins the parts of messages again, and removes what an unchanged message contains as blocks.
 pub(super) fn join_parts(messages: &mut Vec<MessageMembers<'_>>, dialect: &str) {
     restore_messages(messages, dialect);
@@ -161,7 +198,7 @@ pub(super) fn join_parts(messages: &mut Vec<MessageMembers<'_>>, dialect: &str) 
         let Some(id) = get_owned(message, Field::Id) else { continue };
         let Some(texts) = texts.get(&id) else { continue };
         let stored = carried_member(message, dialect, BLOCKS_NOTE);
-        let is_intact = stored.as_ref().and_then(parse_blocks).is_some_and(|stored| stored.has_texts(texts));
+        let is_intact = stored.as_ref().and_then(parse_stored).is_some_and(|stored| stored.has_texts(texts));
         if is_intact {
             intact.insert(id, ());
         } else if let [first, _, ..] = &texts[..] {
@@ -251,7 +288,7 @@ pub(super) fn write(outgoing: &mut Members<'_>, own: &mut Members<'_>, canonical
         return user_content::write(outgoing, stored.map(Json::into_owned), canonical);
     }
     if !has_role(outgoing, ASSISTANT) {
-        return;
+        return listed_content::write(outgoing, stored.map(Json::into_owned), canonical);
     }
     let Some(content) =
         get(outgoing, Field::Content).filter(|content| content.json_type() == JsonType::String).cloned()
@@ -260,7 +297,7 @@ pub(super) fn write(outgoing: &mut Members<'_>, own: &mut Members<'_>, canonical
     };
     let carried = first_part.clone().unwrap_or_else(|| content.clone().into_owned());
     let has_text = |stored: &Json<'_>| {
-        let first = parse_blocks(stored).map(|stored| stored.texts().into_iter().next());
+        let first = parse_stored(stored).map(|stored| stored.texts().into_iter().next());
         first.is_some_and(|first| first.unwrap_or(Json::EMPTY_STRING).is_same(&content))
     };
     let intact = stored.filter(|stored| first_part.is_none() && has_text(stored));
@@ -278,7 +315,7 @@ pub(super) fn write(outgoing: &mut Members<'_>, own: &mut Members<'_>, canonical
             }
         }
         // Reading would mistake this text for stored blocks, or for that of one part.
-        None if first_part.is_some() || parse_blocks(&content).is_some() => {
+        None if first_part.is_some() || parse_blocks(&content, false).is_some() => {
             canonical.push((MemberKey::Known(Field::Content), carried));
         }
         None => {}
@@ -306,6 +343,7 @@ impl StoredBlocks {
     fn push_text(&mut self, piece: &str) {
         match self.items.last_mut() {
             Some(StoredItem::Text(text)) => text.push_str(piece),
+            _ if piece.is_empty() => {}
             _ => self.items.push(StoredItem::Text(piece.to_owned())),
         }
     }
@@ -321,11 +359,16 @@ impl StoredBlocks {
     }
 }
 
-/// Returns `None` unless the content consists only of blocks.
-fn parse_blocks(content: &Json<'_>) -> Option<StoredBlocks> {
-    let whole = content.text().filter(|text| text.starts_with('{'))?;
-    let mut stored = StoredBlocks { items: Vec::new(), is_plain: true };
-    for value in json::parse_sequence(&whole)? {
+/// Parses the content in a note, which was read as blocks.
+fn parse_stored(content: &Json<'_>) -> Option<StoredBlocks> {
+    parse_blocks(content, true)
+}
+
+/// Returns `None` unless the content consists only of blocks. `was_json` means that it was a JSON value.
+fn parse_blocks(content: &Json<'_>, was_json: bool) -> Option<StoredBlocks> {
+    let whole = content.text()?;
+    let mut stored = StoredBlocks { items: Vec::new(), is_plain: whole.starts_with('{') };
+    for value in listed_content::parse_values(&whole, was_json)? {
         let DeltaContent::Block { kind, mut output, rest } = parse_delta(Some(&value)) else {
             return None;
         };
@@ -334,11 +377,14 @@ fn parse_blocks(content: &Json<'_>) -> Option<StoredBlocks> {
         }
         match take_text(&kind, &mut output) {
             BlockText::Text { text, place } => {
-                stored.is_plain &= rest.is_empty() && output.is_empty() && place.is_usual_for_text();
-                stored.push_text(text.unquoted());
+                let is_string = text.json_type() == JsonType::String;
+                stored.is_plain &= is_string && rest.is_empty() && output.is_empty() && place.is_usual_for_text();
+                stored.push_text(to_text(text).unquoted());
                 continue;
             }
-            BlockText::Thinking { text, place } => stored.push_thinking(text.unquoted(), place.ends_thinking()),
+            BlockText::Thinking { text, place } => {
+                stored.push_thinking(to_text(text).unquoted(), place.ends_thinking());
+            }
             BlockText::None => {
                 let members = crate::event::into_owned_members(output);
                 let delta_members = crate::event::into_owned_members(rest);

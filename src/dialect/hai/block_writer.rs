@@ -1,16 +1,16 @@
 //! Writes text and reasoning events as output blocks, or as strings if the route requests them.
 
-use super::block_activity::{BlockCounts, OutputBlock, WHOLE_BLOCK, block_id};
+use super::block_activity::{BlockNumbers, OutputBlock, WHOLE_BLOCK};
 use super::blocks::{
     STRING, TEXT, build_delta, build_text_output, build_thinking, has_block_members, is_activity_block,
-    parse_text_blocks, take_block_members,
+    parse_text_blocks, take_block_members, take_scalar,
 };
 use super::members::block;
 use super::message_parts::MessageParts;
 use super::{collaboration, placeholder};
 use crate::codec::json;
 use crate::dialect::carry;
-use crate::dialect::event_parts::OutgoingEvent;
+use crate::dialect::event_parts::{ABSENT_FIELDS, OutgoingEvent};
 use crate::dialect::text_format::TextFormat;
 use crate::event::input::ASSISTANT;
 use crate::event::{
@@ -21,15 +21,15 @@ use crate::event::{
 pub(super) struct BlockWriter {
     /// the role of each open message
     open_messages: IdMap<Json<'static>>,
+    /// the message that started last, unless a call may have added one behind it
+    last_message: Option<Json<'static>>,
     closed_messages: IdMap<()>,
     nonempty_messages: IdMap<()>,
     /// the ids of the messages in which the dialect sent reasoning messages, by the reasoning's id
     native_reasoning: IdMap<Json<'static>>,
     /// the start time in ms of each open reasoning message that is rendered as blocks
     rendered_since: IdMap<i64>,
-    blocks: BlockCounts,
-    /// activities whose blocks have ids
-    shown_blocks: IdMap<()>,
+    blocks: BlockNumbers,
 }
 
 impl BlockWriter {
@@ -37,12 +37,35 @@ impl BlockWriter {
         self.open_messages.contains(message)
     }
 
+    /// Returns true if the message is open, or was.
+    pub(crate) fn is_known(&self, message: &Json<'_>) -> bool {
+        self.is_open(message) || self.is_reopened(message)
+    }
+
     pub(crate) fn start_message(&mut self, parts: &mut OutgoingEvent<'_>) {
         let id = message_id(&parts.members);
         let role = get_owned(&parts.members, Field::Role).unwrap_or_else(|| Json::string(ASSISTANT));
         crate::event::set(&mut parts.members, MemberKey::Known(Field::Role), role.clone());
         if !self.is_open(&id) {
+            self.last_message = Some(id.clone());
             self.open_messages.insert(id, role);
+        }
+    }
+
+    /// Gives a call in an open text the message of that. A client adds a message for a call without one, and the
+    /// component in the seed (§4.1) expects the text in the last message.
+    pub(crate) fn write_parent(&mut self, call: &mut Event<'_>, canonical_type: Option<&'static str>) {
+        let Some(last) = self.last_message.as_ref().filter(|last| self.is_open(last)) else { return };
+        match call.get(Field::ParentMessageId) {
+            Some(parent) if !parent.is_same(last) => self.last_message = None,
+            Some(_) => {}
+            None => {
+                call.set(Field::ParentMessageId, last.clone());
+                if canonical_type != Some("") {
+                    let absent = carry::field_list(&[Field::ParentMessageId]);
+                    call.members.push((carry::extension_key(ABSENT_FIELDS), absent));
+                }
+            }
         }
     }
 
@@ -50,11 +73,15 @@ impl BlockWriter {
     pub(crate) fn write_content(&self, parts: &mut OutgoingEvent<'_>, content: TextFormat) {
         if let Some(string) = carry::take(&mut parts.extensions, STRING) {
             take_block_members(&mut parts.extensions);
+            take_scalar(&mut parts.extensions);
             return crate::event::set(&mut parts.members, MemberKey::Known(Field::Delta), string);
         }
         let blocks = has_block_members(&parts.extensions);
         let string = carry::take(&mut parts.extensions, TEXT).is_some();
         if (content == TextFormat::String || string) && !blocks {
+            if let Some(scalar) = take_scalar(&mut parts.extensions) {
+                crate::event::set(&mut parts.members, MemberKey::Known(Field::Delta), scalar);
+            }
             // Reading would mistake this text for blocks.
             if let Some(delta) = get(&parts.members, Field::Delta).filter(|delta| parse_text_blocks(delta).is_some()) {
                 let delta = delta.clone();
@@ -170,20 +197,15 @@ impl BlockWriter {
         let one = OutputBlock { kind, members: output, delta_members: Members::new() };
         let activity = self.blocks.to_activity(&message, &one, &outgoing.extensions, dialect);
         let note = carry::carried_member(event, dialect, WHOLE_BLOCK);
-        let has_block_id = block_id(&outgoing.extensions).is_some();
         // Only a block that replaces another leaves the text open.
-        let is_known = has_block_id && self.shown_blocks.contains(&activity.id);
-        if (parts.is_text_open(&message) && !is_known)
+        if (parts.is_text_open(&message) && !activity.replaces_earlier)
             || event.get(Field::MessageId) != Some(&activity.id)
             || *content != activity.content
             || note != activity.is_whole_block.then(|| Json::from_trusted("true"))
         {
             return None;
         }
-        self.blocks.count_block(&message, &outgoing.extensions);
-        if has_block_id {
-            self.shown_blocks.insert(activity.id, ());
-        }
+        self.blocks.count_block(&message, &activity);
         let output = json::build_object(|object| {
             object.member(json::TYPE, one.kind.as_str());
             one.members.iter().for_each(|member| object.copy_member(member, false));

@@ -18,6 +18,8 @@ pub(super) const STRING: &str = "$string";
 pub(super) const REST: &str = "$rest";
 /// Names the member of the output with the text, if it is not the usual one.
 const PLACE: &str = "$at";
+/// Stores a text that was a number, true, false or null.
+const VALUE: &str = "$value";
 /// Stores a block's members that have no fixed name.
 pub(super) const DELTA: &str = "$delta";
 pub(super) const OUTPUT: &str = "$output";
@@ -46,7 +48,7 @@ pub(super) fn parse_delta<'a>(value: Option<&'a Json<'_>>) -> DeltaContent<'a> {
     block().unwrap_or(DeltaContent::Plain)
 }
 
-/// The text of a block, according to its type.
+/// The text of a block, according to its type: a string, or another scalar.
 pub(super) enum BlockText<'a> {
     /// the block is neither text nor thinking
     None,
@@ -112,37 +114,65 @@ pub(super) fn take_text<'a>(kind: &Json<'_>, output: &mut Members<'a>) -> BlockT
     if !is_text && !kind.is_str(block::THINKING) {
         return if is_activity_block(kind) { BlockText::None } else { BlockText::Unreadable };
     }
-    let found = if is_text {
-        take_content(output).or_else(|| take_data(output))
-    } else {
-        take_data(output).or_else(|| take_content(output))
+    let mut take = |accepts: fn(&Json<'_>) -> bool| match is_text {
+        true => take_content(output, accepts).or_else(|| take_data(output, accepts)),
+        false => take_data(output, accepts).or_else(|| take_content(output, accepts)),
     };
-    match found {
+    match take(|value| value.json_type() == JsonType::String).or_else(|| take(is_scalar)) {
         None => BlockText::Unreadable,
         Some((text, place)) if is_text => BlockText::Text { text, place },
         Some((text, place)) => BlockText::Thinking { text, place },
     }
 }
 
-fn take_content<'a>(output: &mut Members<'a>) -> Option<(Json<'static>, TextPlace<'a>)> {
-    Some((take_string(output, block::CONTENT)?.into_owned(), TextPlace::Content))
+fn take_content<'a>(
+    output: &mut Members<'a>,
+    accepts: fn(&Json<'_>) -> bool,
+) -> Option<(Json<'static>, TextPlace<'a>)> {
+    Some((take_accepted(output, block::CONTENT, accepts)?.into_owned(), TextPlace::Content))
 }
 
-fn take_data<'a>(output: &mut Members<'a>) -> Option<(Json<'static>, TextPlace<'a>)> {
-    if let Some(text) = take_string(output, block::DATA) {
+fn take_data<'a>(output: &mut Members<'a>, accepts: fn(&Json<'_>) -> bool) -> Option<(Json<'static>, TextPlace<'a>)> {
+    if let Some(text) = take_accepted(output, block::DATA, accepts) {
         return Some((text.into_owned(), TextPlace::Data));
     }
     let mut data = json::parse_members(find_member(output, block::DATA)?)?;
-    let text = take_string(&mut data, block::CONTENT)?.into_owned();
+    let text = take_accepted(&mut data, block::CONTENT, accepts)?.into_owned();
     let rest = crate::event::into_owned_members(data);
     carry::take(output, block::DATA);
     Some((text, TextPlace::DataContent(rest)))
 }
 
-fn take_string<'a>(members: &mut Members<'a>, name: &str) -> Option<Json<'a>> {
-    let at =
-        members.iter().position(|(key, value)| carry::is_named(key, name) && value.json_type() == JsonType::String)?;
+fn take_accepted<'a>(members: &mut Members<'a>, name: &str, accepts: fn(&Json<'_>) -> bool) -> Option<Json<'a>> {
+    let at = members.iter().position(|(key, value)| carry::is_named(key, name) && accepts(value))?;
     Some(members.remove(at).1)
+}
+
+/// Returns true for a value that can only mean a text, although it is no string.
+pub(super) fn is_scalar(value: &Json<'_>) -> bool {
+    matches!(value.json_type(), JsonType::Number | JsonType::Bool | JsonType::Null)
+}
+
+/// Returns the text that a scalar shows; null shows nothing.
+pub(super) fn to_text(value: Json<'static>) -> Json<'static> {
+    match value.json_type() {
+        JsonType::String => value,
+        JsonType::Null => Json::EMPTY_STRING,
+        _ => Json::string(value.as_str()),
+    }
+}
+
+/// Returns the text that a scalar shows, and notes a scalar that is no string.
+pub(super) fn read_scalar(value: Json<'static>, own: &mut Members<'_>) -> Json<'static> {
+    if value.json_type() != JsonType::String {
+        own.push((carry::extension_key(VALUE), value.clone()));
+    }
+    to_text(value)
+}
+
+/// Takes the scalar that [`read_scalar`] noted.
+pub(super) fn take_scalar(own: &mut Members<'_>) -> Option<Json<'static>> {
+    carry::take(own, VALUE).filter(is_scalar).map(Json::into_owned)
 }
 
 /// Returns true if blocks of this type become activities.
@@ -155,7 +185,7 @@ pub(super) fn is_activity_block(kind: &Json<'_>) -> bool {
 pub(super) fn block_text(value: &Json<'_>) -> Option<Json<'static>> {
     let DeltaContent::Block { kind, mut output, .. } = parse_delta(Some(value)) else { return None };
     match take_text(&kind, &mut output) {
-        BlockText::Text { text, .. } | BlockText::Thinking { text, .. } => Some(text),
+        BlockText::Text { text, .. } | BlockText::Thinking { text, .. } => Some(to_text(text)),
         BlockText::None | BlockText::Unreadable => None,
     }
 }
@@ -198,6 +228,8 @@ pub(super) fn carry_members(own: &mut Members<'_>, names: &[&'static str], membe
 
 /// Builds the output of a text block, with the text where it was.
 pub(super) fn build_text_output(text: &Json<'_>, own: &mut Members<'_>) -> Json<'static> {
+    let scalar = take_scalar(own);
+    let text = scalar.as_ref().unwrap_or(text);
     let place = carry::take(own, PLACE);
     let data = carry::take(own, DATA).map(Json::into_owned);
     let rest = carry::take(own, OUTPUT).map(Json::into_owned);
@@ -219,6 +251,8 @@ pub(super) fn build_thinking(text: &Json<'_>, own: &mut Members<'_>) -> Json<'st
 }
 
 fn build_thinking_output(text: &Json<'_>, own: &mut Members<'_>) -> Json<'static> {
+    let scalar = take_scalar(own);
+    let text = scalar.as_ref().unwrap_or(text);
     let place = carry::take(own, PLACE);
     let rest = carry::take(own, DATA).map(Json::into_owned);
     let data = match (&place, &rest) {

@@ -20,7 +20,7 @@ use crate::dialect::row::EventShape;
 use crate::event::{Event, EventType, Field, IdMap, Json, JsonType, MemberKey, Members, find_member, get, remove};
 use std::collections::HashMap;
 
-/// Stores members of the delta other than `task`.
+/// Stores members of the delta other than `task`, or marks a delta that is the task.
 const DELTA_NOTE: &str = "$delta";
 
 /// Patch paths in an activity: the end of the task list, and the status.
@@ -85,9 +85,7 @@ impl CollaborationState {
                 Some(CollaborationActivity { kind: EventType::ActivitySnapshot, id, value, rest: None })
             }
             CollaborationStep::Content => {
-                let mut delta = json::parse_members(get(members, Field::Delta)?)?;
-                let task = carry::take(&mut delta, words::TASK)?.into_owned();
-                let rest = (!delta.is_empty()).then(|| json::to_object(&delta));
+                let (task, rest) = split_task(get(members, Field::Delta)?)?;
                 // The document's own agent uses a different message id here than in the start (§4.2).
                 Some(match mine().or(self.open.last().map(|(_, id)| id)) {
                     Some(id) => {
@@ -369,13 +367,29 @@ fn task_delta(task: &Json<'_>) -> Members<'static> {
     vec![(MemberKey::Known(Field::Delta), json::build_object(|object| object.member(words::TASK, task.as_str())))]
 }
 
+/// Returns the task of a delta, and the note that restores the delta. A delta that is the task is a guess.
+fn split_task(delta: &Json<'_>) -> Option<(Json<'static>, Option<Json<'static>>)> {
+    match delta.json_type() {
+        JsonType::Null | JsonType::Array => None,
+        JsonType::Object => {
+            let mut members = json::parse_members(delta)?;
+            let task = carry::take(&mut members, words::TASK)?.into_owned();
+            Some((task, (!members.is_empty()).then(|| json::to_object(&members))))
+        }
+        _ => Some((delta.clone().into_owned(), Some(Json::from_trusted("true")))),
+    }
+}
+
 fn restore_delta(task: &mut Members<'static>, rest: Option<&Json<'_>>) {
-    let Some(rest) = rest.and_then(json::parse_members) else {
-        return;
-    };
+    let Some(rest) = rest else { return };
     for (_, delta) in task.iter_mut() {
         let mut members = json::parse_owned_members(delta).unwrap_or_default();
-        members.extend(crate::event::into_owned_members(rest.clone()));
-        *delta = json::to_object(&members);
+        match json::parse_owned_members(rest) {
+            Some(rest) => {
+                members.extend(rest);
+                *delta = json::to_object(&members);
+            }
+            None => *delta = carry::take(&mut members, words::TASK).unwrap_or_else(|| delta.clone()),
+        }
     }
 }

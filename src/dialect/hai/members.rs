@@ -1,5 +1,8 @@
 //! HAI members that AG-UI does not have.
 
+use crate::dialect::carry;
+use crate::event::{Members, find_member};
+
 /// Members of an output block: `{"output": {"type": …, "content" | "data": …}, "layout": …}` (§4.2, the builders of
 /// business data content).
 pub(super) mod block {
@@ -19,6 +22,16 @@ pub(super) mod block {
     pub(crate) const POSITION: &str = "position";
     /// a member next to `delta`, unique within the message
     pub(crate) const BLOCK_ID: &str = "blockId";
+    pub(crate) const BLOCK_ID_SNAKE: &str = "block_id";
+}
+
+/// Renames a member of content that AG-UI does not have, unless both spellings stand.
+pub(super) fn rename(members: &mut Members<'_>, from: &'static str, to: &'static str) {
+    if find_member(members, to).is_none()
+        && let Some((key, _)) = members.iter_mut().find(|(key, _)| carry::is_named(key, from))
+    {
+        *key = carry::extension_key(to);
+    }
 }
 
 /// Members of media parts and outputs. The document names no media (a guess).

@@ -1,10 +1,10 @@
-//! Joins the parts `M`, `M:2`, … of a message again, which reading split (`block_reader`), and restores the starts and
-//! ends that other events carry.
+//! Joins the parts `M`, `M:2`, … of a message again, which reading split (`block_reader`), and restores the starts, ends
+//! and empty texts that other events carry.
 
 use super::blocks::{BEFORE, PART_END, REST};
 use crate::codec::json;
 use crate::dialect::carry;
-use crate::event::{Event, EventType, Field, IdMap, Json, message_id};
+use crate::event::{Event, EventType, Field, IdMap, Json, get, message_id};
 
 #[derive(Debug, Default)]
 pub(super) struct MessageParts {
@@ -64,14 +64,18 @@ impl MessageParts {
     }
 }
 
-/// Takes the starts and ends that an event carries.
+/// Takes the starts, ends and empty texts that an event carries.
 pub(super) fn take_boundaries(event: &mut Event<'_>, dialect: &str) -> Vec<Event<'static>> {
     let list = carry::take_carried(event, dialect, BEFORE);
     let elements = list.as_ref().and_then(json::parse_elements).unwrap_or_default();
     let boundary = |element: &Json<'_>| {
         let object = json::parse_object(element.as_str()).ok()?;
         let kind = EventType::from_wire(&object.kind?.text()?)?;
-        let is_boundary = matches!(kind, EventType::TextMessageStart | EventType::TextMessageEnd);
+        let is_boundary = match kind {
+            EventType::TextMessageStart | EventType::TextMessageEnd => true,
+            EventType::TextMessageContent => get(&object.members, Field::Delta)?.is_str(""),
+            _ => false,
+        };
         is_boundary.then(|| Event { kind, members: crate::event::into_owned_members(object.members), source: None })
     };
     elements.iter().filter_map(boundary).collect()

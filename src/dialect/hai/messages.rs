@@ -1,9 +1,9 @@
 //! `hai` messages in requests and snapshots.
 
-use super::block_storage;
 use super::block_writer::{BlockWriter, render_delta};
 use super::blocks::{BLOCKS_NOTE, DeltaContent, block_text, parse_delta};
 use super::members::block;
+use super::{block_storage, kept_messages, listed_content};
 use crate::codec::json;
 use crate::dialect::carry::{self, CANONICAL_PREFIX, CarryLocation};
 use crate::dialect::message_adapter::{MessageAdapter, SurroundingMessages};
@@ -16,11 +16,16 @@ pub(super) struct HaiMessages;
 
 impl MessageAdapter for HaiMessages {
     fn read(&self, message: &mut Members<'_>, extensions: &mut Members<'_>, dialect: &str) -> SurroundingMessages {
+        listed_content::read_contents(message, extensions);
         block_storage::read(message, extensions, dialect)
     }
 
     fn carry_message(&self, message: &Members<'_>, first: &mut MessageMembers<'static>, dialect: &str) {
         block_storage::carry_message(message, first, dialect);
+    }
+
+    fn separate_parts(&self, messages: &mut [MessageMembers<'static>], dialect: &str) {
+        block_storage::separate_parts(messages, dialect);
     }
 
     fn join_parts(&self, messages: &mut Vec<MessageMembers<'_>>, dialect: &str) {
@@ -29,6 +34,10 @@ impl MessageAdapter for HaiMessages {
 
     fn is_joined_part(&self, message: &Members<'_>, dialect: &str) -> bool {
         block_storage::is_joined_part(message, dialect)
+    }
+
+    fn is_kept(&self, message: &Members<'_>, dialect: &str) -> bool {
+        kept_messages::is_kept(message, dialect)
     }
 
     fn write(
@@ -42,6 +51,7 @@ impl MessageAdapter for HaiMessages {
         if !is_json || find_member(extensions, BLOCKS_NOTE).is_some() {
             block_storage::write(message, extensions, canonical, text_format == TextFormat::Blocks);
         }
+        listed_content::write_contents(message, extensions, is_json);
     }
 
     fn show(
@@ -103,8 +113,8 @@ fn has_block_delta(members: &Members<'_>) -> Option<bool> {
         DeltaContent::Block { kind, .. } if kind.is_str(block::TEXT) || ours => Some(true),
         DeltaContent::Block { .. } => None,
         DeltaContent::Plain => {
-            let text = delta.json_type() == JsonType::String && get(members, Field::MessageId).is_some();
-            text.then_some(false)
+            let is_text = matches!(delta.json_type(), JsonType::String | JsonType::Number | JsonType::Bool);
+            (is_text && get(members, Field::MessageId).is_some()).then_some(false)
         }
     }
 }

@@ -15,7 +15,9 @@ mod block_reader;
 mod message_parts;
 mod block_writer;
 mod shown_activities;
+mod kept_messages;
 mod user_content;
+mod listed_content;
 mod block_storage;
 mod state_delta;
 mod run_boundary;
@@ -63,6 +65,7 @@ pub static HAI: Dialect = Dialect {
         fields: &[Field::Id, Field::Role, Field::Content, Field::Name, Field::ToolCalls, Field::ToolCallId],
         parts: ContentParts::OfUser,
         since: &[],
+        is_plain: false,
         lenient_since: None,
     },
     // §3.3.1: the example request has exactly these members except state; older AG-UI agents require state too.
@@ -96,6 +99,11 @@ static REQUEST_SIGNS: &[RequestSign] = &[
     RequestSign {
         text_format: TextFormat::Blocks,
         ..RequestSign::new(RequestPattern::OwnContent, "a message is stored as output blocks (HAI §4.1)")
+    },
+    // The client of §4.1 reads blocks.
+    RequestSign {
+        text_format: TextFormat::Blocks,
+        ..RequestSign::new(RequestPattern::MessageMember("contents"), "a message has contents (HAI §4.1)")
     },
     RequestSign::new(RequestPattern::MessageMember("extra"), "a message has extra (HAI §3.2.2)"),
     RequestSign::new(

@@ -117,6 +117,11 @@ impl ShownActivities {
         Some(json)
     }
 
+    /// Returns the content that the client shows; `None` if it is not kept.
+    pub(crate) fn content(&self, activity: &Json<'_>) -> Option<Json<'static>> {
+        self.activities.get(activity)?.content.as_ref().map(PatchedJson::to_json)
+    }
+
     pub(crate) fn block_id(&self, activity: &Json<'static>) -> Json<'static> {
         let own = self.activities.get(activity).and_then(|shown| shown.block_id.clone());
         own.unwrap_or_else(|| activity.clone())

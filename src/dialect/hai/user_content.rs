@@ -4,6 +4,7 @@
 //! [{type: "image", source: {…}}, …]             ⇄ the same parts
 //! [{type: "image", data: {url, mimeType}}, …]   ──▶ parts; a note has the original
 //! {output: {type: "image", …}}{output: …}       ──▶ the same, if there is media among the blocks
+//! "[{type: "image", …}, …]"                     ──▶ the same, if there is media in the list
 //! ```
 //! The document prints content without media only, so all forms are guesses: AG-UI's parts, and lists or sequences of the
 //! document's outputs (`{type, data/content}`, §4.2). Text alone is written as a string.
@@ -70,13 +71,21 @@ fn parse_parts(content: &Json<'_>, was_json: bool) -> Option<UserParts> {
         return convert(&json::parse_elements(content)?);
     }
     let text = content.text().filter(|text| text.starts_with(['{', '[']))?;
+    let found = match text.starts_with('[') {
+        true => convert(&json::parse_elements(&json::parse_value(&text)?)?)?,
+        false => convert(&json::parse_sequence(&text)?)?,
+    };
     if was_json && text.starts_with('[') {
-        return convert(&json::parse_elements(&json::parse_value(&text)?)?);
+        return Some(found);
     }
-    let values = json::parse_sequence(&text)?;
-    let is_block = |value: &Json<'_>| was_json || json::parse_member(value, block::OUTPUT).is_some();
-    let found = convert(&values).filter(|_| values.iter().all(is_block))?;
     content_parts::has_media(&json::to_array(&found.parts)).then_some(found)
+}
+
+/// Returns the parts of a list, which the content is the JSON text of.
+pub(super) fn parse_list(content: &Json<'_>) -> Option<Json<'static>> {
+    let list = content.text().filter(|text| text.starts_with('['))?;
+    let list = json::parse_value(&list)?;
+    Some(json::to_array(&convert(&json::parse_elements(&list)?)?.parts))
 }
 
 fn convert(values: &[Json<'_>]) -> Option<UserParts> {

@@ -1,16 +1,22 @@
 //! Answers to interrupts in a client's request, which become the `resume` of the next run.
 
-use super::{ID, PREFIX};
+use super::{ID, PREFIX, strip_prefix};
 use crate::codec::json;
 use crate::dialect::interrupt_form::InterruptForm;
-use crate::event::input::{ACTIVITY, ASSISTANT, MessageMembers, REASONING, TOOL, USER};
+use crate::event::input::{
+    ACTIVITY, ASSISTANT, CANCELLED, INTERRUPT_ID, MessageMembers, PAYLOAD, REASONING, RESOLVED, STATUS, TOOL, USER,
+};
 use crate::event::{Field, IdMap, Json, MemberKey, Members, get, remove, set};
+use std::collections::HashSet;
 
-const INTERRUPT_ID: &str = "interruptId";
-const STATUS: &str = "status";
-const PAYLOAD: &str = "payload";
-const RESOLVED: &str = "resolved";
-const CANCELLED: &str = "cancelled";
+/// The answers that a request brings.
+#[derive(Default)]
+struct InterruptAnswers {
+    /// of `resume`, by interrupt
+    entries: IdMap<Json<'static>>,
+    /// positions of the questions as text that end the last run, and of the reply to one of them
+    message_positions: HashSet<usize>,
+}
 
 /// Moves answers into `resume`, and removes the calls and messages that represent interrupts.
 pub(crate) fn apply_answers(
@@ -18,43 +24,41 @@ pub(crate) fn apply_answers(
     members: &mut Members<'_>,
     messages: &mut Vec<MessageMembers<'static>>,
 ) {
-    let mut entries = collect_answers(form, messages);
+    let before = get(members, Field::Resume).cloned().map(Json::into_owned);
+    let mut all: Vec<_> = before.as_ref().and_then(json::parse_elements).unwrap_or_default();
+    let known: IdMap<()> =
+        all.iter().filter_map(|entry| Some((json::parse_member(entry, INTERRUPT_ID)?, ()))).collect();
+    let InterruptAnswers { mut entries, message_positions } = collect_answers(form, messages, &known);
     if !entries.is_empty() {
-        let before = remove(members, Field::Resume).map(Json::into_owned);
-        let mut all: Vec<_> = before.as_ref().and_then(json::parse_elements).unwrap_or_default();
-        let known: IdMap<()> =
-            all.iter().filter_map(|entry| Some((json::parse_member(entry, INTERRUPT_ID)?, ()))).collect();
+        remove(members, Field::Resume);
         all.extend(entries.drain().filter(|(id, _)| !known.contains(id)).map(|(_, entry)| entry));
         set(members, MemberKey::Known(Field::Resume), json::to_array(&all));
     }
-    let mut is_question_open = false;
+    let mut positions = 0..;
     messages.retain_mut(|message| {
+        if positions.next().is_some_and(|at| message_positions.contains(&at)) {
+            return false;
+        }
         if has_role(message, TOOL) {
             return get(message, Field::ToolCallId).and_then(interrupt_id).is_none();
         }
-        if has_role(message, USER) && is_question_open {
-            is_question_open = false;
-            return false;
-        }
-        if has_role(message, ASSISTANT) {
-            is_question_open = question_id(form, message).is_some();
-            return !(is_question_open || (remove_interrupt_calls(message) && is_empty_message(message)));
-        }
-        true
+        !(has_role(message, ASSISTANT) && remove_interrupt_calls(message) && is_empty_message(message))
     });
 }
 
 /// Returns the `resume` entries for the last run. If there is an answer or a message, unanswered interrupts are included,
-/// because the agent waits for all of them.
+/// because the agent waits for all of them. `known` has those that the request itself resumes.
 ///
 /// Only answers after the assistant's last reply or call count; earlier ones belong to earlier runs.
-fn collect_answers(form: InterruptForm, messages: &[MessageMembers<'_>]) -> IdMap<Json<'static>> {
-    let is_visible = |message: &&MessageMembers<'_>| !has_role(message, ACTIVITY) && !has_role(message, REASONING);
-    let visible: Vec<_> = messages.iter().filter(is_visible).collect();
-    let since = visible.iter().rposition(|message| has_role(message, ASSISTANT)).map_or(0, |at| at + 1);
-    let run = visible[..since].iter().rposition(|message| !has_role(message, ASSISTANT)).map_or(0, |at| at + 1);
+fn collect_answers(form: InterruptForm, messages: &[MessageMembers<'_>], known: &IdMap<()>) -> InterruptAnswers {
+    let is_visible =
+        |(_, message): &(usize, &MessageMembers<'_>)| !has_role(message, ACTIVITY) && !has_role(message, REASONING);
+    let visible: Vec<_> = messages.iter().enumerate().filter(is_visible).collect();
+    let since = visible.iter().rposition(|(_, message)| has_role(message, ASSISTANT)).map_or(0, |at| at + 1);
+    let run = visible[..since].iter().rposition(|(_, message)| !has_role(message, ASSISTANT)).map_or(0, |at| at + 1);
+    let (run, after) = (&visible[run..since], &visible[since..]);
     let mut entries = IdMap::default();
-    for message in &visible[since..] {
+    for (_, message) in after {
         let id = get(message, Field::ToolCallId).filter(|_| has_role(message, TOOL)).and_then(interrupt_id);
         if let Some(id) = id {
             let resolved = resume_entry(&id, RESOLVED, answer_payload(message), get(message, Field::Metadata));
@@ -63,29 +67,26 @@ fn collect_answers(form: InterruptForm, messages: &[MessageMembers<'_>]) -> IdMa
             entries.insert(id, resolved);
         }
     }
-    if let Some(reply) = visible[since..].iter().find(|message| has_role(message, USER)) {
-        // A reply to several questions answers each of them.
-        for id in last_questions(form, &visible[run..since]) {
-            let resolved = resume_entry(&id, RESOLVED, answer_payload(reply), get(reply, Field::Metadata));
-            entries.insert(id, resolved);
-        }
+    let questions: Vec<_> =
+        run.iter().rev().map_while(|(at, message)| Some((*at, question_id(form, message)?))).collect();
+    let mut message_positions: HashSet<_> = questions.iter().map(|(at, _)| *at).collect();
+    let last_open = questions.iter().map(|(_, id)| id).find(|id| !known.contains(id) && !entries.contains(id));
+    let reply = after.iter().find(|(_, message)| has_role(message, USER));
+    if let Some((id, (at, reply))) = last_open.zip(reply) {
+        let resolved = resume_entry(id, RESOLVED, answer_payload(reply), get(reply, Field::Metadata));
+        entries.insert(id.clone(), resolved);
+        message_positions.insert(*at);
     }
-    if visible.len() > since {
-        for id in visible[run..since].iter().flat_map(|message| interrupts_of_message(message)) {
+    if !after.is_empty() {
+        let calls = run.iter().flat_map(|(_, message)| interrupts_of_message(message));
+        for id in calls.chain(questions.into_iter().rev().map(|(_, id)| id)) {
             if !entries.contains(&id) {
                 let cancelled = resume_entry(&id, CANCELLED, None, None);
                 entries.insert(id, cancelled);
             }
         }
     }
-    entries
-}
-
-/// Returns the interrupts of the questions at the end of a run.
-fn last_questions(form: InterruptForm, run: &[&MessageMembers<'_>]) -> Vec<Json<'static>> {
-    let mut ids: Vec<_> = run.iter().rev().map_while(|message| question_id(form, message)).collect();
-    ids.reverse();
-    ids
+    InterruptAnswers { entries, message_positions }
 }
 
 /// Returns the interrupt that a message asks for.
@@ -123,13 +124,7 @@ fn interrupt_of_call(call: &Json<'_>) -> Option<Json<'static>> {
 }
 
 fn interrupt_id(call: &Json<'_>) -> Option<Json<'static>> {
-    let text = call.text()?;
-    let id = text.strip_prefix(PREFIX)?;
-    // Preserves escapes where possible.
-    Some(match call.as_str().strip_prefix('"').and_then(|inner| inner.strip_prefix(PREFIX)) {
-        Some(rest) => Json::from_trusted(format!("\"{rest}")),
-        None => Json::string(id),
-    })
+    strip_prefix(call, PREFIX)
 }
 
 /// Returns true if there were any.

@@ -1,5 +1,6 @@
 //! Interrupts at the end of an agent's run, as calls of the client's tools or as questions in text.
 
+use super::reserved_ids::prefix_id;
 use super::{ID, PREFIX};
 use crate::codec::json;
 use crate::dialect::interrupt_form::{InterruptForm, InterruptTools};
@@ -11,13 +12,21 @@ use std::borrow::Cow;
 const REASON: &str = "reason";
 const MESSAGE: &str = "message";
 const RESPONSE_SCHEMA: &str = "responseSchema";
-const CALL_ARGUMENTS: [&str; 4] = [REASON, MESSAGE, RESPONSE_SCHEMA, "toolCallId"];
+const CALL_ARGUMENTS: [&str; 3] = [REASON, MESSAGE, RESPONSE_SCHEMA];
 
 /// Maximum questions of a run; the outcome carries all interrupts.
 const MAX_QUESTIONS: usize = 256;
 
-/// The reason of an interrupt that asks for input (specs §1.2).
+/// The reason of an interrupt that asks for input. AG-UI names two others, `tool_call` and `confirmation`; an agent's own
+/// reasons are a guess by their words.
 const INPUT_REQUIRED: &str = "input_required";
+const CONFIRMATION_REASONS: [&str; 3] = ["tool_call", "confirm", "approv"];
+
+/// Of a response schema, which is a JSON Schema.
+const ENUM: &str = "enum";
+const PROPERTIES: &str = "properties";
+const BOOLEAN: &str = "boolean";
+const INPUT_TYPES: &[&str] = &["string", "number", "integer", "array"];
 
 /// The `confirmAction` argument that describes the action (`seeds/001`, 示例：确认工具定义).
 const ACTION: &str = "action";
@@ -45,12 +54,24 @@ impl PendingInterrupt {
         find_member(&self.members, MESSAGE).or_else(|| find_member(&self.members, REASON))
     }
 
-    /// Returns true if the answer is more than a confirmation.
+    /// Returns true if the answer is more than a confirmation. The response schema decides, and where it leaves both
+    /// open, the reason.
     fn requires_input(&self) -> bool {
-        let schema_type =
-            find_member(&self.members, RESPONSE_SCHEMA).and_then(|schema| json::parse_member(schema, json::TYPE));
-        find_member(&self.members, REASON).is_some_and(|reason| reason.is_str(INPUT_REQUIRED))
-            || schema_type.is_some_and(|kind| ["string", "number", "integer"].iter().any(|own| kind.is_str(own)))
+        let schema = find_member(&self.members, RESPONSE_SCHEMA);
+        let is_choice = schema.is_some_and(|schema| json::parse_member(schema, ENUM).is_some());
+        let properties = schema.and_then(|schema| json::parse_member(schema, PROPERTIES));
+        let fields = properties.as_ref().and_then(json::parse_members).unwrap_or_default();
+        if schema.is_some_and(|schema| has_schema_type(schema, &[BOOLEAN])) {
+            return false;
+        }
+        let reason = find_member(&self.members, REASON).and_then(Json::text).unwrap_or_default();
+        if reason == INPUT_REQUIRED || is_choice || schema.is_some_and(|schema| has_schema_type(schema, INPUT_TYPES)) {
+            return true;
+        }
+        let is_confirmation = find_member(&self.members, Field::ToolCallId.camel()).is_some()
+            || CONFIRMATION_REASONS.iter().any(|word| reason.contains(word));
+        let has_text = fields.iter().any(|(_, field)| !has_schema_type(field, &[BOOLEAN]));
+        !is_confirmation && (fields.is_empty() || has_text)
     }
 
     fn call_arguments(&self, text_argument: &str) -> Json<'static> {
@@ -61,8 +82,19 @@ impl PendingInterrupt {
             for name in CALL_ARGUMENTS {
                 find_member(&self.members, name).into_iter().for_each(|value| object.member(name, value.as_str()));
             }
+            if let Some(call) = find_member(&self.members, Field::ToolCallId.camel()) {
+                let id = prefix_id(call);
+                object.member(Field::ToolCallId.camel(), id.as_ref().unwrap_or(call).as_str());
+            }
         })
     }
+}
+
+/// Returns true if a JSON Schema admits one of these types.
+fn has_schema_type(schema: &Json<'_>, types: &[&str]) -> bool {
+    let Some(own) = json::parse_member(schema, json::TYPE) else { return false };
+    let several = json::parse_elements(&own).unwrap_or_default();
+    types.iter().any(|kind| own.is_str(kind) || several.iter().any(|one| one.is_str(kind)))
 }
 
 /// Returns the interrupts of a run, and carries its outcome on the event.

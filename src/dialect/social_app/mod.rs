@@ -22,7 +22,7 @@ use crate::dialect::carry::CarryLocation;
 use crate::dialect::interrupt_form::InterruptForm;
 use crate::dialect::row::{EventRow, EventShape, FieldSet, OwnShape};
 use crate::dialect::sign::DialectSign;
-use crate::dialect::table::{DemoAgent, Dialect, RunInputFormat};
+use crate::dialect::table::{DemoAgent, Dialect, MessageFormat, RunInputFormat};
 use crate::event::{EventLoss, EventType, Field};
 
 const fn row(
@@ -41,6 +41,8 @@ pub static SOCIAL_APP: Dialect = Dialect {
     rows: ROWS,
     carry_location: CarryLocation::Metadata,
     input: RunInputFormat::PlainMessages,
+    // §3.5 names MESSAGES_SNAPSHOT without printing a message: text of four roles, as in a request.
+    message: MessageFormat { is_plain: true, ..AG_UI.message },
     // §4: "事件顶层通用字段使用 AG-UI 风格：type、threadId、runId"
     common_fields: &[Field::ThreadId, Field::RunId],
     // §3.4: "属于后端内部统计字段，不在 SSE 对外协议中暴露"
@@ -61,7 +63,6 @@ pub static SOCIAL_APP: Dialect = Dialect {
         frame_head: "id: $now_ms-$count\nevent: $type\n",
         ..DemoAgent::new("an agent that sends its text in one event", include_str!("demo_agent.txt"))
     },
-    // §3.5 names MESSAGES_SNAPSHOT without printing a message: using AG-UI's is a guess.
     ..AG_UI
 };
 

@@ -13,6 +13,7 @@ use crate::event::run::RunItem;
 use crate::event::{
     Event, Field, IdMap, Json, JsonType, MemberKey, Members, get, into_owned_members, message_id, remove, set,
 };
+use crate::translate::carry_policy::CarryPolicy;
 use crate::translate::{message, tool_result_id, value_aliases};
 use std::collections::BTreeMap;
 
@@ -67,7 +68,7 @@ impl MessageList {
         let list = messages.map(|messages| Json::from_trusted(String::from(messages)));
         let elements = list.as_ref().and_then(json::parse_elements).unwrap_or_default();
         let canonical = elements.iter().filter_map(json::parse_message).collect();
-        let written = message::write(canonical, side.for_client()).list;
+        let written = message::write(canonical, side.for_client(), &CarryPolicy::Always).list;
         let mut made = MessageList::default();
         for message in written {
             made.push(RecapMessage::from_members(message, side));

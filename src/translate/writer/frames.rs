@@ -5,6 +5,7 @@ use crate::codec::json::{self, ObjectWriter};
 use crate::codec::{proto, sse};
 use crate::event::{Event, EventLoss, EventType};
 use crate::translate::StreamError;
+use crate::translate::repeated_frames::{FoundValues, RepeatedFrames};
 
 impl EventWriter {
     /// Keeps the frame that begins at `before` if it fits into the budget.
@@ -24,12 +25,40 @@ impl EventWriter {
             Err(_) if kind != EventType::RunError => to.out.truncate(before),
             _ => {
                 to.report.events_written[label] += 1;
-                if let Some(numbers) = &mut self.frame_ids {
-                    numbers.last_number += 1;
-                }
+                self.count_frame(label);
             }
         }
         Ok(())
+    }
+
+    fn count_frame(&mut self, label: usize) {
+        self.frames_written += 1;
+        self.last_label = label;
+        if let Some(numbers) = &mut self.frame_ids {
+            numbers.last_number += 1;
+        }
+    }
+
+    /// Writes a frame that repeats an earlier one, if it fits into the budget.
+    pub(crate) fn write_repeated(
+        &mut self,
+        repeated: &RepeatedFrames,
+        frame: &str,
+        found: &FoundValues,
+        to: &mut OutputContext<'_>,
+    ) -> bool {
+        let before = to.out.len();
+        self.write_frame_id(to.out);
+        let effect = repeated.write(frame, found, to.out);
+        let length = to.out.len() - before;
+        if !self.budget.fits(length) || self.budget.charge(length).is_err() {
+            to.out.truncate(before);
+            return false;
+        }
+        to.report.events_read[effect.label_read] += 1;
+        to.report.events_written[effect.label_written] += 1;
+        self.count_frame(effect.label_written);
+        true
     }
 
     pub(super) fn write_protobuf(event: &Event<'_>, to: &mut OutputContext<'_>) -> Result<(), StreamError> {

@@ -16,7 +16,7 @@ use super::not_shown;
 use super::report::TranslationReport;
 use super::stream_error::StreamError;
 use crate::codec::{Framing, sse};
-use crate::dialect::{DialectAdapter, EventRow, EventShape, PeerDialect, ReleasedEvent, TextFormat};
+use crate::dialect::{DialectAdapter, EventRow, EventShape, PeerDialect, ReleasedEvent, TextFormat, interrupts};
 use crate::event::lane::ChunkStreamKind;
 use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json, PROTOCOL_VERSION};
 
@@ -34,6 +34,9 @@ pub(super) struct EventWriter {
     pub(crate) budget: OutputBudget,
     /// only on a route whose clients may reconnect
     pub(crate) frame_ids: Option<Box<FrameIds>>,
+    pub(crate) frames_written: u64,
+    /// label of the last frame's row
+    pub(crate) last_label: usize,
 }
 
 #[derive(Debug)]
@@ -81,12 +84,25 @@ impl EventWriter {
             framing: Framing::Sse,
             budget: OutputBudget::default(),
             frame_ids: None,
+            frames_written: 0,
+            last_label: 0,
         }
     }
 
     /// Returns how many bytes are held in pending events and in state for calls without a result.
     pub(crate) fn buffered_bytes(&self) -> usize {
         self.adapter.as_ref().map_or(0, |adapter| adapter.held_bytes())
+    }
+
+    /// Returns true if the peer's frames have something computed from the time of events of this type.
+    pub(crate) fn measures_time(&self, kind: EventType) -> bool {
+        self.adapter.as_ref().is_some_and(|adapter| adapter.measures_time(kind))
+    }
+
+    /// Returns a frame without the line of its id.
+    pub(crate) fn without_frame_id<'f>(&self, frame: &'f [u8]) -> &'f [u8] {
+        let end = memchr::memchr(b'\n', frame).filter(|_| self.frame_ids.is_some());
+        &frame[end.map_or(0, |end| end + 1)..]
     }
 
     pub(crate) fn bookkeeping_bytes(&self) -> usize {
@@ -96,6 +112,9 @@ impl EventWriter {
     pub(crate) fn write_event(&mut self, mut event: Event<'_>, to: &mut OutputContext<'_>) -> Result<(), StreamError> {
         if self.peer.dialect.is_canonical() {
             return self.write_canonical(event, to);
+        }
+        if self.peer.interrupt_form().is_some() && interrupts::reserve_ids(&mut event) {
+            to.report.count_repair(EventRepair::IdNamespaced);
         }
         let is_completed = self.complete_chunk(&mut event);
         if let Some((closer, mark)) = self.chunk_unfolder.close_before(&event, self.peer.dialect) {
@@ -137,7 +156,12 @@ impl EventWriter {
         }
         let Some(adapter) = &mut self.adapter else { return self.write_by_row(event, canonical_type, to) };
         let own_type = canonical_type;
-        for released in adapter.buffer(event, canonical_type, to.now_ms) {
+        let may_lose = matches!(event.kind, EventType::MessagesSnapshot | EventType::RunError);
+        let events = adapter.buffer(event, canonical_type, to.now_ms);
+        if may_lose {
+            adapter.take_losses().into_iter().for_each(|loss| to.report.count_loss(loss));
+        }
+        for released in events {
             if let ReleasedEvent::ByRow { event, canonical_type: Some("") } = &released
                 && frames_thinking(event.kind)
                 && own_type != Some("")
@@ -164,6 +188,11 @@ impl EventWriter {
     pub(super) fn count_not_shown(&self, event: &Event<'_>, report: &mut TranslationReport) {
         let loss = match event.kind {
             EventType::Custom => not_shown::is_wrapped_frame(event, report.agent).then_some(EventLoss::EventNotShown),
+            // Other clients get such a message in another form.
+            EventType::MessagesSnapshot if self.peer.dialect.is_canonical() => {
+                let count = event.get(Field::Messages).map_or(0, not_shown::count_foreign_roles);
+                return report.count_loss_times(EventLoss::TextNotShown, count);
+            }
             _ => {
                 let hidden = self.peer.dialect.hidden_content;
                 not_shown::loss_of_event(event).filter(|loss| hidden.contains(loss))

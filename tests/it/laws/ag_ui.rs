@@ -70,7 +70,7 @@ impl Script {
             "a",
             ":collaboration:1",
             "m:block:1",
-            "m:block:b",
+            "m:block:2",
         ]);
         let open = self.dice.one_in(2) && !self.open.iter().any(|(_, id)| id == "\"m\"");
         if open {
@@ -114,7 +114,7 @@ impl Script {
 
     fn fresh_id(&mut self) -> String {
         self.count += 1;
-        let odd = self.dice.pick(&["id", "标识", "a\\\"b", ":reasoning:1", "\\u4f60"]);
+        let odd = self.dice.pick(&["id", "标识", "a\\\"b", ":reasoning:1", "\\u4f60", "interrupt:i"]);
         format!("\"{odd}{}\"", self.count)
     }
 

@@ -124,6 +124,13 @@ impl Script {
             _ if self.blocks && text.len() % 5 == 1 => {
                 format!(r#"{{"type":"text","data":{{"content":{text},"n":1.10}}}}"#)
             }
+            _ if text.len() % 5 == 2 => {
+                let scalar = self.dice.pick(&["true", "false", "null"]);
+                if !self.blocks {
+                    return scalar.to_owned();
+                }
+                format!(r#"{{"type":"text","content":{scalar}}}"#)
+            }
             _ if self.blocks => format!(r#"{{"type":"text","content":{text}}}"#),
             _ => return text,
         };
@@ -135,9 +142,14 @@ impl Script {
         let id = ("toolCallId", call.to_owned());
         let name = ("toolCallName", "\"confirmAction\"".to_owned());
         self.push_event("TOOL_CALL_START", &[id.clone(), name, ("parentMessageId", message.to_owned())]);
-        for _ in 0..self.dice.below(3) {
+        for _ in 0..self.dice.below(4) {
             let delta = if self.dice.one_in(2) { self.dice.object(2) } else { self.dice.string() };
             self.push_event("TOOL_CALL_ARGS", &[id.clone(), ("delta", delta)]);
+            match self.dice.below(12) {
+                0 => self.snapshot(),
+                1 => self.push_event("TOOL_CALL_RESULT", &[id.clone(), ("content", "\"early\"".to_owned())]),
+                _ => {}
+            }
         }
         self.push_event("TOOL_CALL_END", std::slice::from_ref(&id));
         let content = self.dice.value(3);
@@ -249,6 +261,9 @@ impl Script {
     }
 
     fn member_name(&self, name: &str) -> String {
+        if self.snake && name == "blockId" {
+            return "block_id".to_owned();
+        }
         let field = Field::from_wire(name).filter(|field| field.camel() == name);
         field.map_or_else(|| name.to_owned(), |field| field.wire_name(self.snake).to_owned())
     }

@@ -71,7 +71,7 @@ const KILLED_RUNS: &[KilledRun] = &[
         case: "a snapshot whose messages have no role, or an unknown one",
         agent: "cloudbase", client: "ag-ui-0",
         sent: &[r#""type":"MESSAGES_SNAPSHOT","messages":[{"id":"1","content":"a"},{"id":"2","role":"king","content":"b"}]"#],
-        received: &[r#""type":"MESSAGES_SNAPSHOT","messages":[],"metadata":{"diglot.ag-ui":{"messages":[{"id":"1","content":"a"},{"id":"2","role":"king","content":"b"}]}}"#],
+        received: &[r#""type":"MESSAGES_SNAPSHOT","messages":[{"id":"1","role":"assistant","content":"a"},{"id":"2","role":"assistant","content":"b","metadata":{"diglot":{"role":"king"}}}]"#],
     },
     KilledRun {
         case: "parts without a type",

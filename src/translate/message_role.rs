@@ -1,0 +1,60 @@
+//! The role of a message in a snapshot that has none, or one that no client knows.
+
+use super::report::TranslationReport;
+use super::value_aliases;
+use crate::dialect::PeerDialect;
+use crate::event::input::{ACTIVITY, ASSISTANT, ROLES, TOOL};
+use crate::event::{EventRepair, Field, Json, MemberKey, Members, get, get_owned, set};
+
+/// Gives a message of a snapshot a role if it has none, or one that no client knows; returns the role that it had. The
+/// real client drops such a message. A versioned agent's is of a later version: it passes.
+pub(super) fn repair_role(
+    message: &mut Members<'_>,
+    side: PeerDialect,
+    report: &mut TranslationReport,
+) -> Option<Json<'static>> {
+    let original = get_owned(message, Field::Role).filter(|role| !role.is_null());
+    let Some(original) = original else {
+        let role = Json::string(guess_role(message));
+        set(message, MemberKey::Known(Field::Role), role);
+        report.count_repair(EventRepair::MemberSupplied);
+        return None;
+    };
+    let text = original.text().unwrap_or_default().into_owned();
+    if side.dialect.is_versioned() || ROLES.contains(&value_aliases::canonical_role(side, &text)) {
+        return None;
+    }
+    let same_word = ROLES.iter().find(|role| role.eq_ignore_ascii_case(&text));
+    let role = same_word.copied().unwrap_or_else(|| guess_role(message));
+    set(message, MemberKey::Known(Field::Role), Json::string(role));
+    report.count_repair(EventRepair::ValueCarried);
+    Some(original)
+}
+
+/// Returns AG-UI's role of a message; `None` if it has another.
+pub(super) fn find(message: &Members<'_>) -> Option<&'static str> {
+    let role = get(message, Field::Role)?;
+    ROLES.iter().find(|known| role.is_str(known)).copied()
+}
+
+/// Returns true unless only other roles have the member ("消息类型", seed 001).
+pub(super) fn may_have(role: Option<&str>, field: Field) -> bool {
+    let Some(role) = role else { return true };
+    match field {
+        Field::ToolCalls => role == ASSISTANT,
+        Field::ToolCallId | Field::Error => role == TOOL,
+        Field::ActivityType => role == ACTIVITY,
+        _ => true,
+    }
+}
+
+/// Returns the role of the messages that have such members.
+pub(super) fn guess_role(message: &Members<'_>) -> &'static str {
+    if get(message, Field::ToolCallId).is_some() {
+        TOOL
+    } else if get(message, Field::ActivityType).is_some() {
+        ACTIVITY
+    } else {
+        ASSISTANT
+    }
+}

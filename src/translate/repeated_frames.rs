@@ -1,0 +1,402 @@
+//! The shortcut for a frame that repeats the one before it with another text.
+//!
+//! Nearly every frame of a stream is the one before it with another `delta` and `timestamp`. When the engine has
+//! translated two such frames in full, and did nothing but write one frame for each, what it did is known: the values
+//! that differ between the two frames appear in the two outputs as they are, and everything else stays. The next frame
+//! is compared with the known text piece by piece, its values are copied, and anything else takes the full way.
+//!
+//! ```text
+//!   read     {"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta": "…" ,"timestamp": 1 }
+//!   written  {"type":"BUSINESS_DATA_CONTENT","messageId":"m","delta": "…" ,"timestamp": 1 }
+//! ```
+//! This knows no dialect: it learns from the engine's own output, and is right as long as the engine copies these values
+//! and keeps nothing of them. A value that the engine may look into, such as text that is JSON, always takes the full way.
+//! Tests compare whole streams with and without it.
+
+use crate::event::EventType;
+use std::ops::Range;
+
+/// Members whose text may differ between two frames. No engine state depends on them.
+const TEXT_MEMBERS: [&str; 4] = ["delta", "content", "text", "data"];
+
+/// Members whose digits may differ, if both sides have the same unit of time.
+const TIME_MEMBER: &str = "timestamp";
+
+/// Larger frames are rare, and copying them dominates their translation.
+const FRAME_LIMIT: usize = 4 * 1024;
+
+/// Values that may differ between two frames.
+const MOST_VALUES: usize = 4;
+
+/// Frames in a row that may teach nothing, and frames for which no attempt follows.
+const FRUITLESS_ATTEMPTS: u8 = 8;
+const PAUSE: u8 = 64;
+
+/// The labels to count for a frame, of which the full way changed nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FrameEffect {
+    /// index in `TranslationReport::events_read`
+    pub(super) label_read: usize,
+    /// index in `TranslationReport::events_written`
+    pub(super) label_written: usize,
+}
+
+/// Returns true if an event of this type may leave the state of a run as it is.
+pub(super) const fn is_repeatable(kind: EventType) -> bool {
+    matches!(kind, EventType::TextMessageContent | EventType::ReasoningMessageContent | EventType::ToolCallArgs)
+}
+
+/// A frame that the engine translated in full, its output, and where the values are in both.
+#[derive(Debug)]
+pub(super) struct RepeatedFrames {
+    frame: Box<str>,
+    /// without the line of the frame's id
+    output: Box<str>,
+    effect: FrameEffect,
+    /// `None` until two frames were compared
+    slots: Option<FrameSlots>,
+    /// frames in a row that did not repeat the one before
+    fruitless: u8,
+}
+
+/// The places that may differ in a frame that repeats the known one.
+#[derive(Debug)]
+struct FrameSlots {
+    /// in the frame, in order
+    values: Box<[FrameValue]>,
+    /// in the output, in order
+    copies: Box<[CopiedValue]>,
+}
+
+/// A range in the output, and which value of the frame it has.
+type CopiedValue = (Range<usize>, usize);
+
+/// The places of the values in a frame that repeats the known one.
+pub(super) type FoundValues = [(usize, usize); MOST_VALUES];
+
+/// A value that may differ from frame to frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct FrameValue {
+    range: Range<usize>,
+    kind: ValueKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ValueKind {
+    /// without its quotes; with escapes if the engine was seen to copy them
+    Text { has_escapes: bool },
+    /// digits, as many as were seen
+    Time,
+}
+
+/// A scalar in the text of a JSON value.
+#[derive(Debug, PartialEq, Eq)]
+struct JsonScalar<'a> {
+    /// without quotes
+    range: Range<usize>,
+    is_text: bool,
+    /// the name of the innermost member that has it
+    name: &'a str,
+}
+
+impl RepeatedFrames {
+    /// Keeps a frame to compare the next one with. `before` is the one before it, unless the state changed in between.
+    pub(super) fn learn(
+        before: Option<Box<Self>>,
+        frame: &str,
+        output: &[u8],
+        effect: FrameEffect,
+        copies_time: bool,
+    ) -> Option<Box<Self>> {
+        let mut fruitless = before.as_ref().map_or(0, |known| known.fruitless);
+        if fruitless >= FRUITLESS_ATTEMPTS {
+            fruitless = if fruitless < FRUITLESS_ATTEMPTS + PAUSE { fruitless + 1 } else { 0 };
+            let mut known = before?;
+            (known.slots, known.fruitless) = (None, fruitless);
+            return Some(known);
+        }
+        if frame.len() + output.len() > FRAME_LIMIT {
+            return None;
+        }
+        let output = str::from_utf8(output).ok()?;
+        let before = before.filter(|known| known.effect == effect);
+        let slots = before.and_then(|known| known.compare(frame, output, copies_time));
+        let fruitless = if slots.is_some() { 0 } else { fruitless + 1 };
+        Some(Box::new(RepeatedFrames { frame: frame.into(), output: output.into(), effect, slots, fruitless }))
+    }
+
+    /// Finds the values of the next frame, which the engine translated to `output`.
+    fn compare(&self, frame: &str, output: &str, copies_time: bool) -> Option<FrameSlots> {
+        let differing = differing_scalars(&self.frame, frame)?;
+        if differing.len() > MOST_VALUES {
+            return None;
+        }
+        let mut values = Vec::with_capacity(differing.len());
+        for (old, new) in &differing {
+            let (was, is) = (&self.frame[old.range.clone()], &frame[new.range.clone()]);
+            let kind = if new.is_text {
+                let may_differ = TEXT_MEMBERS.contains(&new.name) && is_plain_text(was) && is_plain_text(is);
+                may_differ.then_some(ValueKind::Text { has_escapes: was.contains('\\') || is.contains('\\') })?
+            } else {
+                let may_differ = copies_time && new.name == TIME_MEMBER && is_same_time_form(was, is);
+                may_differ.then_some(ValueKind::Time)?
+            };
+            values.push(FrameValue { range: new.range.clone(), kind });
+        }
+        let mut copies = Vec::new();
+        for (old, new) in differing_scalars(&self.output, output)? {
+            let (was, is) = (&self.output[old.range], &output[new.range.clone()]);
+            let is_source = |(before, after): &(JsonScalar<'_>, JsonScalar<'_>)| {
+                before.is_text == new.is_text
+                    && self.frame[before.range.clone()] == *was
+                    && frame[after.range.clone()] == *is
+            };
+            let mut sources = (0..differing.len()).filter(|which| is_source(&differing[*which]));
+            // Two values that were equal in both frames cannot be told apart.
+            let (Some(which), None) = (sources.next(), sources.next()) else { return None };
+            copies.push((new.range, which));
+        }
+        // A value that is nowhere in the output may have decided something in it.
+        let is_copied = |which: usize| copies.iter().any(|(_, copied)| *copied == which);
+        (0..values.len()).all(is_copied).then(|| FrameSlots { values: values.into(), copies: copies.into() })
+    }
+
+    /// Returns the values of a frame that repeats the known one.
+    pub(super) fn find_values(&self, frame: &str) -> Option<FoundValues> {
+        let (known, bytes) = (self.frame.as_bytes(), frame.as_bytes());
+        let (mut found, mut known_at, mut at) = (FoundValues::default(), 0, 0);
+        for (value, found) in self.slots.as_ref()?.values.iter().zip(&mut found) {
+            let literal = &known[known_at..value.range.start];
+            let start = at + literal.len();
+            if bytes.get(at..start)? != literal {
+                return None;
+            }
+            at = match value.kind {
+                ValueKind::Text { has_escapes } => start + text_length(&frame[start..], has_escapes)?,
+                ValueKind::Time => {
+                    let end = start + value.range.len();
+                    is_same_time_form(&self.frame[value.range.clone()], frame.get(start..end)?).then_some(end)?
+                }
+            };
+            *found = (start, at);
+            known_at = value.range.end;
+        }
+        (bytes[at..] == known[known_at..]).then_some(found)
+    }
+
+    /// Appends the output for a frame with these values, and returns what to count.
+    pub(super) fn write(&self, frame: &str, found: &FoundValues, out: &mut Vec<u8>) -> FrameEffect {
+        let mut from = 0;
+        for (range, which) in self.slots.iter().flat_map(|slots| &slots.copies) {
+            let (start, end) = found[*which];
+            out.extend_from_slice(&self.output.as_bytes()[from..range.start]);
+            out.extend_from_slice(&frame.as_bytes()[start..end]);
+            from = range.end;
+        }
+        out.extend_from_slice(&self.output.as_bytes()[from..]);
+        self.effect
+    }
+}
+
+/// Pairs the scalars in which two JSON texts differ; `None` if they differ in anything else.
+fn differing_scalars<'a>(old: &'a str, new: &'a str) -> Option<Vec<(JsonScalar<'a>, JsonScalar<'a>)>> {
+    let (before_scalars, after_scalars) = (scalars(old), scalars(new));
+    let (mut old_at, mut new_at, mut differing) = (0, 0, Vec::new());
+    if before_scalars.len() != after_scalars.len() {
+        return None;
+    }
+    for (one, other) in before_scalars.into_iter().zip(after_scalars) {
+        if old[old_at..one.range.start] != new[new_at..other.range.start] {
+            return None;
+        }
+        (old_at, new_at) = (one.range.end, other.range.end);
+        if old[one.range.clone()] != new[other.range.clone()] {
+            differing.push((one, other));
+        }
+    }
+    (old[old_at..] == new[new_at..]).then_some(differing)
+}
+
+/// Returns the strings and numbers of valid JSON, except the names of members.
+fn scalars(text: &str) -> Vec<JsonScalar<'_>> {
+    let (bytes, mut at, mut name, mut all) = (text.as_bytes(), 0, "", Vec::new());
+    while at < bytes.len() {
+        match bytes[at] {
+            b'"' => {
+                let end = at + 1 + string_length(&bytes[at + 1..]);
+                let range = at + 1..end.min(bytes.len());
+                if text[range.end..].trim_start_matches(['"', ' ', '\t', '\n', '\r']).starts_with(':') {
+                    name = &text[range.clone()];
+                } else {
+                    all.push(JsonScalar { range: range.clone(), is_text: true, name });
+                }
+                at = range.end + 1;
+            }
+            b'-' | b'0'..=b'9' => {
+                let is_part = |byte: &u8| matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E');
+                let end = at + bytes[at..].iter().take_while(|byte| is_part(byte)).count();
+                all.push(JsonScalar { range: at..end, is_text: false, name });
+                at = end;
+            }
+            _ => at += 1,
+        }
+    }
+    all
+}
+
+/// Returns the length of a JSON string up to its closing quote.
+fn string_length(bytes: &[u8]) -> usize {
+    let mut at = 0;
+    while let Some(found) = bytes.get(at..).and_then(|rest| memchr::memchr2(b'"', b'\\', rest)) {
+        if bytes[at + found] == b'"' {
+            return at + found;
+        }
+        at += found + 2;
+    }
+    bytes.len()
+}
+
+/// Returns the length of text up to its closing quote, if it is valid and plain.
+fn text_length(rest: &str, has_escapes: bool) -> Option<usize> {
+    let bytes = rest.as_bytes();
+    let mut length = memchr::memchr2(b'"', b'\\', bytes)?;
+    while bytes[length] == b'\\' {
+        // `\u` may be half of a character.
+        let is_simple =
+            has_escapes && matches!(bytes.get(length + 1)?, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't');
+        let next = is_simple.then_some(length + 2)?;
+        length = next + memchr::memchr2(b'"', b'\\', bytes.get(next..)?)?;
+    }
+    let has_control = bytes[..length].iter().fold(false, |found, byte| found | (*byte < b' '));
+    (!has_control && is_plain_text(&rest[..length])).then_some(length)
+}
+
+/// Returns false for text, still escaped, that the engine may look into: nothing, spaces alone, and the text of a JSON value.
+fn is_plain_text(text: &str) -> bool {
+    let mut rest = text;
+    loop {
+        rest = rest.trim_start_matches(' ');
+        match rest.as_bytes() {
+            [b'\\', b'n' | b't' | b'r', ..] => rest = &rest[2..],
+            [] | [b'{' | b'[', ..] | [b'\\', b'"' | b'u', ..] => return false,
+            [b'-' | b'0'..=b'9', ..] => {
+                return !rest.bytes().all(|byte| b"0123456789+-.eE \\nrt".contains(&byte));
+            }
+            _ => return !["true", "false", "null"].iter().any(|value| rest.starts_with(value)),
+        }
+    }
+}
+
+/// Returns true for two whole numbers of one length that fit into any integer.
+fn is_same_time_form(one: &str, other: &str) -> bool {
+    let is_whole = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
+    one.len() == other.len() && (1..=15).contains(&one.len()) && is_whole(one) && is_whole(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EFFECT: FrameEffect = FrameEffect { label_read: 3, label_written: 5 };
+
+    fn read(text: &str, time: &str) -> String {
+        format!(r#"{{"type":"T","messageId":"m","delta":"{text}","timestamp":{time}}}"#)
+    }
+
+    fn written(text: &str, time: &str) -> String {
+        format!("event: T\ndata: {{\"id\":\"m\",\"text\":\"{text}\",\"at\":{time}}}\n\n")
+    }
+
+    fn learn(samples: &[(&str, &str)]) -> RepeatedFrames {
+        let learn_one = |before, (text, time): &(&str, &str)| {
+            RepeatedFrames::learn(before, &read(text, time), written(text, time).as_bytes(), EFFECT, true)
+        };
+        *samples.iter().fold(None, learn_one).expect("a short frame")
+    }
+
+    fn repeat(known: &RepeatedFrames, frame: &str) -> Option<String> {
+        let (found, mut out) = (known.find_values(frame)?, Vec::new());
+        assert_eq!(known.write(frame, &found, &mut out), EFFECT);
+        Some(String::from_utf8(out).expect("UTF-8"))
+    }
+
+    #[test]
+    fn copies_the_values_that_differed() {
+        let known = learn(&[("a", "100"), ("bc", "101")]);
+        for (text, time) in [("d", "101"), (" word", "999"), ("你好，世界", "102"), ("2024 年", "102"), ("x{", "103")]
+        {
+            assert_eq!(repeat(&known, &read(text, time)), Some(written(text, time)), "{text} {time}");
+        }
+    }
+
+    #[test]
+    fn leaves_everything_else_to_the_full_way() {
+        let known = learn(&[("a", "100"), ("bc", "101")]);
+        let other =
+            ["", " ", "{}", "[1]", "12", "-1e5", "true", "nullable", r#"\"q\""#, r"\n{", r"a\u4f60", "a\nb", "a\u{1}b"];
+        for (text, time) in other
+            .map(|text| (text, "102"))
+            .into_iter()
+            .chain(["1", "1000", "012", "-12", "1.5", "null"].map(|time| ("a", time)))
+        {
+            assert_eq!(repeat(&known, &read(text, time)), None, "{text} {time}");
+        }
+        for frame in [
+            "",
+            "{}",
+            &read("a", "100")[1..],
+            &format!("{} ", read("a", "100")),
+            &read("a", "100").replace("\"m\"", "\"n\""),
+        ] {
+            assert_eq!(repeat(&known, frame), None, "{frame}");
+        }
+    }
+
+    #[test]
+    fn copies_escapes_once_it_saw_them_copied() {
+        assert_eq!(repeat(&learn(&[("a", "100"), ("b", "101")]), &read(r"c\n", "102")), None);
+        let known = learn(&[("a", "100"), (r"b\n\n", "101")]);
+        assert_eq!(repeat(&known, &read(r#"c\"\\ \/"#, "102")), Some(written(r#"c\"\\ \/"#, "102")));
+        assert_eq!(repeat(&known, &read(r"c\ud83d", "102")), None);
+    }
+
+    #[test]
+    fn learns_only_from_copies() {
+        let pairs = [
+            // The output has another text, the time converted, and the time not at all.
+            (read("a", "100"), written("A", "100"), read("b", "100"), written("B", "100")),
+            (read("a", "100"), written("a", "1"), read("a", "101"), written("a", "2")),
+            (read("a", "100"), written("a", "1"), read("a", "101"), written("a", "1")),
+            // Other ids are other state.
+            (
+                read("a", "1"),
+                written("a", "1"),
+                read("a", "1").replace("\"m\"", "\"n\""),
+                written("a", "1").replace("\"m\"", "\"n\""),
+            ),
+        ];
+        for (first, first_output, second, second_output) in pairs {
+            let before = RepeatedFrames::learn(None, &first, first_output.as_bytes(), EFFECT, true);
+            let known =
+                RepeatedFrames::learn(before, &second, second_output.as_bytes(), EFFECT, true).expect("a short frame");
+            assert_eq!(repeat(&known, &second), None, "{first} {second}");
+        }
+    }
+
+    #[test]
+    fn pauses_after_frames_that_do_not_repeat() {
+        let mut known = None;
+        let forms = [read("a", "100"), read("a", "100").replace("\"m\"", "\"n\"")];
+        let sample = |known, at: usize| {
+            RepeatedFrames::learn(known, &forms[at % 2], written("a", "100").as_bytes(), EFFECT, true)
+        };
+        for at in 0..usize::from(FRUITLESS_ATTEMPTS) {
+            known = sample(known, at);
+        }
+        let learnt = (0..300).filter(|_| {
+            known = sample(known.take(), 0);
+            known.as_ref().is_some_and(|known| known.slots.is_some())
+        });
+        assert!(learnt.count() > 100, "it tries again");
+    }
+}
