@@ -4,6 +4,7 @@
 //! permitted algorithms are determined here, when it is loaded. The algorithm in a token only selects among these.
 
 use super::jwt::UnverifiedToken;
+use super::verified_tokens::VerifiedTokens;
 use crate::config::access::Algorithm;
 use crate::telemetry::label::AuthReason;
 use aws_lc_rs::encoding::AsDer;
@@ -68,6 +69,7 @@ pub(super) enum KeySetError {
 
 pub(super) struct KeySet {
     keys: Vec<VerifyingKey>,
+    verified: VerifiedTokens,
     /// the unusable keys and why, for the log
     pub(crate) ignored: Option<String>,
 }
@@ -86,6 +88,10 @@ impl fmt::Debug for KeySet {
 }
 
 impl KeySet {
+    fn new(keys: Vec<VerifyingKey>, ignored: Option<String>) -> KeySet {
+        KeySet { keys, verified: VerifiedTokens::default(), ignored }
+    }
+
     /// Reads the keys from a JWKS that `allowed` permits, and ignores the others.
     pub(crate) fn from_jwks(text: &[u8], allowed: &[Algorithm]) -> Result<KeySet, KeySetError> {
         // The error must not quote the text.
@@ -106,7 +112,7 @@ impl KeySet {
         if keys.is_empty() {
             return Err(ignored.map_or(KeySetError::NoKey, KeySetError::NoUsableKey));
         }
-        Ok(KeySet { keys, ignored })
+        Ok(KeySet::new(keys, ignored))
     }
 
     /// Reads public keys and certificates in PEM (RFC 7468). An unusable one is an error, since an operator configured
@@ -125,7 +131,7 @@ impl KeySet {
             key.map_err(|reason| KeySetError::Block { number: index + 1, reason })
         };
         let keys = blocks.iter().enumerate().map(key).collect::<Result<_, _>>()?;
-        Ok(KeySet { keys, ignored: None })
+        Ok(KeySet::new(keys, None))
     }
 
     /// Creates a set with one shared secret.
@@ -138,7 +144,7 @@ impl KeySet {
             return Err(KeySetError::Secret(NO_ALGORITHM));
         }
         let key = VerifyingKey { id: None, algorithms, key: DecodingKey::from_secret(secret) };
-        Ok(KeySet { keys: vec![key], ignored: None })
+        Ok(KeySet::new(vec![key], None))
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -162,7 +168,9 @@ impl KeySet {
             // If the key is present, the algorithm is wrong; a missing key may be a new one.
             return Err(if self.has_named_key(token) { AuthReason::Algorithm } else { AuthReason::UnknownKey });
         }
-        match fitting.any(|key| is_signature_valid(token.algorithm, &key.key, token.signing_input, &token.signature)) {
+        let mut verify =
+            |key: &VerifyingKey| is_signature_valid(token.algorithm, &key.key, token.signing_input, &token.signature);
+        match self.verified.check(token, || fitting.any(&mut verify)) {
             true => Ok(()),
             false => Err(AuthReason::Signature),
         }

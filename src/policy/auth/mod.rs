@@ -11,6 +11,7 @@ mod api_key;
 mod credential;
 mod document;
 mod jwt;
+mod verified_tokens;
 mod key_set;
 mod jwks;
 mod protected_resource;

@@ -232,6 +232,33 @@ fn takes_the_algorithm_from_the_key_not_from_the_token() {
     assert_refused(&format!("{}.{}.", b64(header("RS256")), b64(&good)), AuthReason::Signature);
 }
 
+/// A signature is remembered, nothing else: neither the times, nor another text, nor other keys.
+#[test]
+fn a_verified_token_is_still_checked() {
+    let keys = all_keys();
+    let text = token(&header("ES256"), &claims().to_string(), "ES256");
+    let parts: Vec<_> = text.split('.').collect();
+    let mut later = claims();
+    later["exp"] = json!(NOW + 9999);
+    for _ in 0..2 {
+        assert!(check(&text, &issuer(), &keys).is_ok());
+        let parsed = UnverifiedToken::parse(text.as_bytes()).expect("a token");
+        assert_eq!(keys.verify(&parsed), Ok(()));
+        let expired = parsed.into_identity(&issuer(), &"corp".into(), UNIX_EPOCH + Duration::from_secs(NOW + 100));
+        assert_eq!(expired.expect_err("refused"), AuthReason::Expired);
+        for forged in [
+            format!("{}.{}.{}", parts[0], b64(later.to_string()), parts[2]),
+            format!("{}.{}.{}", parts[0], parts[1], b64([7; 64])),
+            format!("{}.{}.", parts[0], parts[1]),
+            format!("{}.{}.{}", b64(json!({"alg": "ES256", "kid": "p256", "x": 1}).to_string()), parts[1], parts[2]),
+        ] {
+            assert_eq!(check(&forged, &issuer(), &keys).expect_err("refused"), AuthReason::Signature, "{forged}");
+        }
+        let others = jwks(vec![jwk("rsa")]).expect("a key");
+        assert_eq!(check(&text, &issuer(), &others).expect_err("refused"), AuthReason::UnknownKey);
+    }
+}
+
 /// The classic attack: an RSA public key, which is not secret, used as an HMAC secret.
 #[test]
 fn refuses_an_hmac_keyed_with_a_public_key() {
