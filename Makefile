@@ -1,6 +1,6 @@
 # The README's commands. Each first installs what the build lacks, so a fresh clone needs no other step.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check planted-faults fuzz soak build install image
+.PHONY: help demo test check planted-faults fuzz soak bench bench-check build install image
 
 # The prefix and the program of `make install`.
 PREFIX ?= /usr/local
@@ -10,7 +10,7 @@ PROGRAM ?= $(CARGO_TARGET_DIR)/release/diglot
 VERSION := $(shell sed -nE 's/^version = "(.*)"/\1/p' Cargo.toml | head -n 1)
 
 help: ## list the targets
-	@sed -nE 's/^([a-z]+):.*## (.*)/make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
+	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
 
 demo: ## start a gateway with embedded agents on this machine; options in ARGS="..."
 	@.githooks/setup
@@ -38,6 +38,17 @@ soak: ## judge a mixed load for SECONDS=600 with the release binary; SEED=… re
 	@.githooks/setup tests
 	cargo build --release --locked
 	SOAK_SECONDS=$(or $(SECONDS),600) SOAK_SEED=$(SEED) DIGLOT_BIN=$(abspath $(PROGRAM)) cargo test --locked --test it -- soak:: --ignored --nocapture
+
+bench: ## compare the gateway with nginx; ROUNDS=3 SECONDS=5 SCENARIOS=live,runs; the table is in target/bench
+	@.githooks/setup bench
+	cargo build --release --locked
+	cargo build --release --locked --package diglot-bench
+	@PATH="$$PATH:/usr/sbin" DIGLOT_BIN=$(abspath $(PROGRAM)) OUT=$(abspath $(CARGO_TARGET_DIR))/bench \
+		ROUNDS=$(ROUNDS) SECONDS=$(SECONDS) SCENARIOS=$(SCENARIOS) $(CARGO_TARGET_DIR)/release/diglot-bench
+
+bench-check: ## count the instructions of BASE=<commit> and of the working tree; fails if an event or a run costs 2 % more
+	@.githooks/setup bench-check
+	@python3 tests/bench/check.py $(or $(BASE),main)
 
 build: ## build the release binary, target/release/diglot
 	@.githooks/setup

@@ -2,7 +2,9 @@
 //!
 //! Each row pushes one kind of event through a [`Stream`] in pieces of 32 frames, as a fast agent sends them, and prints
 //! nanoseconds per event: the median of many rounds. The first rows measure only finding frames and members, the lower bound
-//! for any translation.
+//! for any translation that looks at every member. The last table is without the shortcut for repeated frames.
+//!
+//! `cargo bench --bench translate -- --count` runs each row a fixed number of times, for a tool that counts instructions.
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
@@ -16,12 +18,18 @@ use std::time::Instant;
 const FRAMES: usize = 32;
 const ROUNDS: usize = 2_000;
 
+/// Rounds of a row with `--count`.
+const COUNTED_ROUNDS: usize = 50;
+
+/// Runs the rounds of one row, and returns its figure.
+type MeasureRounds = fn(&mut dyn FnMut()) -> f64;
+
 fn side(name: &str, content: TextFormat) -> PeerDialect {
     PeerDialect { text_format: content, ..PeerDialect::new(dialect::find_by_name(name).expect("a dialect")) }
 }
 
 /// Returns the median nanoseconds per event over the rounds.
-fn measure(mut round: impl FnMut()) -> f64 {
+fn measure(round: &mut dyn FnMut()) -> f64 {
     let mut times: Vec<u128> = (0..ROUNDS)
         .map(|_| {
             let began = Instant::now();
@@ -33,8 +41,25 @@ fn measure(mut round: impl FnMut()) -> f64 {
     times[ROUNDS / 2] as f64 / FRAMES as f64
 }
 
+/// Runs a fixed number of rounds between two marks, after one round in which buffers grow.
+fn count(round: &mut dyn FnMut()) -> f64 {
+    round();
+    mark_rounds(0);
+    (0..COUNTED_ROUNDS).for_each(|_| round());
+    mark_rounds(COUNTED_ROUNDS);
+    0.0
+}
+
+/// `tests/bench/check.py` knows this name: callgrind writes the instructions up to each call.
+#[inline(never)]
+fn mark_rounds(number: usize) {
+    black_box(number);
+}
+
+/// Returns frames with an event whose text and time change from frame to frame.
 fn wire(event: &str) -> Vec<u8> {
-    format!("data: {event}\n\n").repeat(FRAMES).into_bytes()
+    let frame = |at: usize| event.replace("支持", &format!("支持{at}")).replace("1500", &(1500 + at).to_string());
+    (0..FRAMES).map(|at| format!("data: {}\n\n", frame(at))).collect::<String>().into_bytes()
 }
 
 /// A text delta of 135 to 180 bytes in each dialect, and the event that opens its message, as printed in their documents.
@@ -84,14 +109,27 @@ const SAMPLES: [(&str, TextFormat, &str, &str); 7] = [
     ),
 ];
 
-fn translate(from: PeerDialect, to: PeerDialect, start: &str, event: &str) -> f64 {
+/// One translation of a sample.
+struct TranslationCase {
+    from: PeerDialect,
+    to: PeerDialect,
+    start: &'static str,
+    event: &'static str,
+    has_shortcut: bool,
+}
+
+fn translate(case: TranslationCase, measure: MeasureRounds) -> f64 {
+    let TranslationCase { from, to, start, event, has_shortcut } = case;
     // If the client's dialect sends complete messages, one message contains the text of all rounds.
     let limits = SseLimits { frame: 1 << 30, ..SseLimits::default() };
     let mut stream = Stream::new(from, to, Some(RunIds::new("t", "r")), limits);
+    if !has_shortcut {
+        stream = stream.without_shortcut();
+    }
     let mut out = Vec::new();
     stream.push(format!("data: {start}\n\n").as_bytes(), 0, &mut out).expect("a start");
     let bytes = wire(event);
-    measure(|| {
+    measure(&mut || {
         out.clear();
         stream.push(black_box(&bytes), 0, &mut out).expect("events");
         black_box(&out);
@@ -101,27 +139,69 @@ fn translate(from: PeerDialect, to: PeerDialect, start: &str, event: &str) -> f6
 fn main() {
     let has_sample = |dialect: &&dialect::Dialect| SAMPLES.iter().any(|(name, ..)| *name == dialect.name);
     assert!(dialect::ALL.iter().all(has_sample), "a dialect has no sample");
+    if std::env::args().any(|argument| argument == "--count") {
+        return count_all();
+    }
     let (_, _, _, event) = SAMPLES[2];
-    let bytes = wire(event);
+    println!("{:8.0} ns  frames alone ({} bytes)", frame_cost(measure), event.len());
+    println!("{:8.0} ns  members alone ({} bytes)", member_cost(measure), event.len());
+    print_table("ns per text delta, agent down, client across", true);
+    print_table("in full, without the shortcut for repeated frames", false);
+}
+
+fn frame_cost(measure: MeasureRounds) -> f64 {
+    let bytes = wire(SAMPLES[2].3);
     let mut frames = SseDecoder::default();
-    let framing = measure(|| {
+    measure(&mut || {
         let mut rest = black_box(bytes.as_slice());
         while let SseStep::Frame(frame) = frames.next(&mut rest) {
             black_box(&frame);
         }
-    });
-    println!("{framing:8.0} ns  frames alone ({} bytes)", event.len());
-    let members = measure(|| (0..FRAMES).for_each(|_| drop(black_box(json::parse_object(black_box(event))))));
-    println!("{members:8.0} ns  members alone ({} bytes)", event.len());
-    println!("\nns per text delta, agent down, client across:");
-    let names = SAMPLES.map(|(name, content, ..)| if content == TextFormat::Blocks { "hai:blocks" } else { name });
+    })
+}
+
+fn member_cost(measure: MeasureRounds) -> f64 {
+    let event = SAMPLES[2].3;
+    measure(&mut || (0..FRAMES).for_each(|_| drop(black_box(json::parse_object(black_box(event))))))
+}
+
+fn sample_name(at: usize) -> &'static str {
+    let (name, content, ..) = SAMPLES[at];
+    if content == TextFormat::Blocks { "hai:blocks" } else { name }
+}
+
+/// Returns the translation from one sample's dialect to another's, by their numbers.
+fn case(from: usize, to: usize, has_shortcut: bool) -> TranslationCase {
+    let (agent, content, start, event) = SAMPLES[from];
+    let (client, wanted, ..) = SAMPLES[to];
+    TranslationCase { from: side(agent, content), to: side(client, wanted), start, event, has_shortcut }
+}
+
+/// Runs every row a fixed number of times and prints its name and its events, in this order.
+fn count_all() {
+    let print = |name: &str| println!("{}\t{name}", COUNTED_ROUNDS * FRAMES);
+    frame_cost(count);
+    print("frames alone");
+    member_cost(count);
+    print("members alone");
+    for has_shortcut in [true, false] {
+        for (from, to) in (0..SAMPLES.len()).flat_map(|from| (0..SAMPLES.len()).map(move |to| (from, to))) {
+            translate(case(from, to, has_shortcut), count);
+            let way = if has_shortcut { "" } else { ", in full" };
+            print(&format!("{} -> {}{way}", sample_name(from), sample_name(to)));
+        }
+    }
+}
+
+fn print_table(title: &str, has_shortcut: bool) {
+    println!("\n{title}:");
     print!("{:>12}", "");
-    names.iter().for_each(|name| print!("{name:>12}"));
+    (0..SAMPLES.len()).for_each(|to| print!("{:>12}", sample_name(to)));
     println!();
-    for ((from, content, start, event), name) in SAMPLES.into_iter().zip(names) {
-        print!("{name:>12}");
-        for (to, wanted, ..) in SAMPLES {
-            print!("{:12.0}", translate(side(from, content), side(to, wanted), start, event));
+    for from in 0..SAMPLES.len() {
+        print!("{:>12}", sample_name(from));
+        for to in 0..SAMPLES.len() {
+            print!("{:12.0}", translate(case(from, to, has_shortcut), measure));
         }
         println!();
     }
