@@ -162,7 +162,7 @@ rejections! {
         "The run exceeded a limit of the route on its size or duration.", "Request less at once, or raise `run_limits` of the route.";
     RunMemoryFull = 503 "run_memory_full" [problem_type: Some(REDUCED_CAPACITY), retry_after: Some(1)],
         "The runs in progress take all the memory that they may use together.",
-        "Run it again shortly, let the agent send smaller events, or raise `limits.run_memory`.";
+        "Run it again shortly, with fewer messages or smaller events of the agent, or raise `limits.run_memory`.";
     Internal = 500 "internal_error",
         "The gateway had an internal error.", "Report it to the operator with the request id, which is also in the log.";
     Draining = 503 "gateway_draining" [close: true],

@@ -19,13 +19,14 @@
 //!    background, never by a request, except for an unknown key id.
 //! 3. [`translate::request`] decodes the body in the client's dialect and encodes it in the agent's. Forbidden tools are
 //!    refused here, and then the threads of other callers.
-//! 4. A task of its own sends the request to one of the route's endpoints through pingora's connector, in one step or in
-//!    two (POST, then GET of the events), and tries another endpoint while the run cannot have begun. The response passes
+//! 4. The run sends the request to one of the route's endpoints on a connection of pingora's pool, in one
+//!    step or in two (POST, then GET of the events), and tries another endpoint while the run cannot have begun. The response passes
 //!    a [`translate::Stream`]: frames ([`codec::sse`] or [`codec::proto`]) become canonical events ([`event`]), pass the
 //!    run guard, and leave in the client's dialect and framing.
-//! 5. The client's body reads from a bounded pipe. A run that outlives its client writes to a log instead ([`replay`]),
-//!    which its caller can resume from any event, and on any replica if the logs are copied to Redis. The task also sends
-//!    keep-alives and, whatever ends the run, one terminal event.
+//! 5. The run writes to a bounded pipe, from which the client's connection sends. Over HTTP/1 both are one task: the
+//!    connection executes the run. A run that outlives its client writes to a log instead ([`replay`]), which its caller can
+//!    resume from any event, and on any replica if the logs are copied to Redis. The run also sends keep-alives and, whatever
+//!    ends it, one terminal event.
 //!
 //! # Life of the process
 //! [`app`] composes it; each transition is a file with its steps:

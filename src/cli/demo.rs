@@ -146,16 +146,31 @@ fn print_routes(arguments: &DemoArgs, routes: &[DemoRoute], app: &App) {
         print_line(format_args!("\nstatus http://{status}\n      /livez, /readyz, /metrics"));
     }
     print_line("\nTo see what an AG-UI client gets from a HAI agent, and a HAI client from an AG-UI agent:\n");
-    for name in ["hai-agent", "ag-ui-agent"] {
-        print_line(format_args!("{}\n", curl_command(data, name)));
+    for (name, request) in [("hai-agent", AG_UI_REQUEST), ("ag-ui-agent", HAI_REQUEST)] {
+        print_line(format_args!("{}\n", curl_command(data, name, request)));
     }
 }
 
+/// A request with all members that AG-UI's client sends.
+const AG_UI_REQUEST: &str = r#"{"threadId":"t1","runId":"r1","protocolVersion":"1.0","state":{},"messages":[{"id":"u1","role":"user","content":"帮我部署"}],"tools":[],"context":[],"forwardedProps":{}}"#;
+
+/// A request with the members of the HAI document (§3.3.1), which prints no `state`.
+const HAI_REQUEST: &str = r#"{"threadId":"t1","runId":"r1","messages":[{"id":"u1","role":"user","content":"帮我部署"}],"tools":[],"context":[],"forwardedProps":{}}"#;
+
 /// Returns a `curl` command to copy and paste.
-fn curl_command(data: SocketAddr, name: &str) -> String {
-    format!(
-        "curl -N http://{data}/{name} -H 'Content-Type: application/json' -d \
-         '{{\"threadId\":\"t1\",\"runId\":\"r1\",\"messages\":[{{\"id\":\"u1\",\"role\":\"user\",\"content\":\"帮我部署\"}}],\
-         \"tools\":[],\"context\":[],\"forwardedProps\":{{}}}}'"
-    )
+fn curl_command(data: SocketAddr, name: &str, request: &str) -> String {
+    format!("curl -N http://{data}/{name} -H 'Content-Type: application/json' -d '{request}'")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::translate::detect;
+
+    #[test]
+    fn example_requests_are_of_their_clients_dialect() {
+        for (request, dialect) in [(AG_UI_REQUEST, "ag-ui"), (HAI_REQUEST, "hai")] {
+            assert_eq!(detect::detect_request(request).peer.dialect.name, dialect);
+        }
+    }
 }

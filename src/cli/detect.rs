@@ -31,7 +31,7 @@ pub(super) fn run(arguments: &DetectArgs) -> CliResult {
             return Err(CliExit::Problems.failure(format_args!("{file}: the request must be a JSON object")));
         }
         let found = detect::detect_request(body.trim());
-        return print_result(format_args!("{}: {}", side_name(found.peer), found.evidence));
+        return print_result(format_args!("{}: {}", format_side(found.peer), found.evidence));
     }
     // The length of a frame is below 2^24, so its first byte is NUL, and no text begins with NUL.
     if bytes.first() == Some(&0) {
@@ -42,7 +42,7 @@ pub(super) fn run(arguments: &DetectArgs) -> CliResult {
         return Err(CliExit::Problems.failure(format_args!("{file}: {NO_EVENT}")));
     }
     let (found, signs) = detect::detect_stream(events.iter().map(String::as_str));
-    if print_line(format_args!("{}: {}", side_name(found.peer), found.evidence)) {
+    if print_line(format_args!("{}: {}", format_side(found.peer), found.evidence)) {
         let mut signs = signs.into_iter();
         signs.all(|(index, sign)| {
             print_line(format_args!("  event {}: {}: {}", index + 1, sign.dialect.name, sign.description))
@@ -63,17 +63,49 @@ fn read_events(bytes: &[u8]) -> Vec<String> {
     events
 }
 
-/// Formats a dialect and its options as a command-line argument.
-fn side_name(side: PeerDialect) -> String {
-    let mut options = Vec::new();
-    options.extend(match side.text_format {
-        TextFormat::BySide => None,
-        TextFormat::String => Some("string"),
-        TextFormat::Blocks => Some("blocks"),
-    });
-    if side.member_case == MemberCase::Snake {
-        options.push("snake");
+/// Formats a dialect and its options as one writes them in a route, as its `client` or `agent`.
+fn format_side(side: PeerDialect) -> String {
+    let name = side.dialect.name;
+    let content = match side.text_format {
+        TextFormat::BySide => "",
+        TextFormat::String => ", content: string",
+        TextFormat::Blocks => ", content: blocks",
+    };
+    let fields = if side.member_case == MemberCase::Snake { ", fields: snake" } else { "" };
+    if content.is_empty() && fields.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{{dialect: {name}{content}{fields}}}")
     }
-    let colon = if options.is_empty() { "" } else { ":" };
-    format!("{}{colon}{}", side.dialect.name, options.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::load;
+
+    /// What is printed can be copied into a configuration, with the same effect.
+    #[test]
+    fn prints_a_side_as_the_configuration_has_it() {
+        let streams: [(&[&str], &str); 3] = [
+            (&[r#"{"type":"RUN_STARTED","threadId":"t","runId":"r","protocolVersion":"1.0"}"#], "ag-ui"),
+            (&[r#"{"type":"BUSINESS_DATA_CONTENT","messageId":"m","delta":"x"}"#], "{dialect: hai, content: string}"),
+            (
+                &[
+                    r#"{"type":"BUSINESS_DATA_CONTENT","message_id":"m","delta":{"output":{"type":"text","content":"x"}}}"#,
+                ],
+                "{dialect: hai, content: blocks, fields: snake}",
+            ),
+        ];
+        for (events, expected) in streams {
+            let found = detect::detect_stream(events.iter().copied()).0.peer;
+            let printed = format_side(found);
+            assert_eq!(printed, expected);
+            let route = format!("routes: [{{path: /a, client: ag-ui, agent: {printed}, upstream: \"http://h/\"}}]");
+            let config = load::from_str("f", &route).unwrap_or_else(|problems| panic!("{problems}"));
+            let agent = config.routes[0].agent;
+            assert_eq!((agent.dialect.name, agent.text_format), (found.dialect.name, found.text_format));
+            assert_eq!(agent.member_case, found.member_case);
+        }
+    }
 }

@@ -20,6 +20,9 @@ pub(super) fn dialect_help() -> String {
 pub(super) fn parse_dialect(text: &str) -> Result<PeerDialect, String> {
     let (name, options) = text.split_once(':').unwrap_or((text, ""));
     let Some(dialect) = dialect::find_by_name(name) else {
+        if name == dialect::AUTO {
+            return Err(format!("`{name}` is only for routes; `diglot detect FILE` names the dialect of a recording"));
+        }
         let known: Vec<&str> = dialect::ALL.iter().map(|dialect| dialect.name).collect();
         return Err(format!("unknown dialect `{name}`; {}", did_you_mean(name, &known)));
     };
@@ -84,6 +87,7 @@ mod tests {
             ("hai", TextFormat::Blocks, MemberCase::Snake)
         );
         assert!(parse_dialect("hay").expect_err("unknown").contains("did you mean `hai`?"));
+        assert!(parse_dialect("auto").expect_err("not for recordings").contains("`diglot detect FILE` names"));
         assert!(parse_dialect("zzz").expect_err("unknown").contains("use one of: `ag-ui`, `ag-ui-0`, `hai`"));
         assert!(parse_dialect("hai:block").expect_err("unknown").contains("did you mean `blocks`?"));
         assert_eq!(parse_dialect("ag-ui-0:pin=0.0.45").expect("known").peer_version, PeerVersion::V0_0_45);

@@ -2,12 +2,11 @@
 
 use super::input;
 use super::output::{CliExit, CliResult, ReportFormat, print_line};
-use super::translate_explain::format_counts;
 use crate::config::load;
 use crate::policy::RequestPolicy;
 use crate::policy::dry_run::{GateReport, GateVerdict};
 use crate::proxy::explanation::{
-    ExplainedDialect, ExplainedOutcome, ExplainedRequest, ExplainedRoute, RouteExplanation,
+    ExplainedDialect, ExplainedLoss, ExplainedOutcome, ExplainedRequest, ExplainedRoute, RouteExplanation,
 };
 use crate::proxy::{Gateway, Lifecycle};
 use crate::telemetry::Metrics;
@@ -155,11 +154,9 @@ fn line(out: &mut String, key: &str, value: &str) {
 fn format_route(out: &mut String, route: &ExplainedRoute) {
     line(out, "route", &format!("{}, at {}", route.name, route.path));
     line(out, "request", route.purpose);
-    line(out, "client", &format_dialect(&route.client));
-    if !route.client.not_shown.is_empty() {
-        line(out, "", &format!("not shown, if the agent sends it: {}", route.client.not_shown.join(", ")));
-    }
-    line(out, "agent", &format_dialect(&route.agent));
+    line(out, "client", &format_dialect(&route.client, "from each request; --body FILE shows the result"));
+    line(out, "agent", &format_dialect(&route.agent, "from the events of each run"));
+    line(out, "translation", &format_translation(route));
     if let Some(answer) = route.answer {
         line(out, "answer", answer);
     }
@@ -181,6 +178,10 @@ fn format_route(out: &mut String, route: &ExplainedRoute) {
     for step in route.agent_requests.iter().filter(|_| !is_refused) {
         format_agent_request(out, step);
     }
+    if !route.not_shown.is_empty() {
+        out.push_str("not shown to the client's user, if the agent sends it\n");
+        route.not_shown.iter().for_each(|loss| format_loss(out, loss, route.client.is_undetected()));
+    }
     out.push_str("run settings\n");
     for (key, value) in &route.settings {
         let _ = writeln!(out, "  {key}: {value}");
@@ -199,9 +200,16 @@ fn format_agent_request(out: &mut String, step: &ExplainedRequest) {
         let _ = writeln!(out, "  body: {bytes} bytes of JSON");
     }
     if !step.losses.is_empty() {
-        let losses = format_counts(step.losses.iter().map(|(name, count)| (*name, *count)));
-        let _ = writeln!(out, "  lost: {losses}");
+        out.push_str("lost in the request\n");
+        step.losses.iter().for_each(|loss| format_loss(out, loss, false));
     }
+}
+
+fn format_loss(out: &mut String, loss: &ExplainedLoss, with_clients: bool) {
+    let ExplainedLoss { loss, meaning, clients, count } = loss;
+    let count = count.map(|count| format!(" {count}")).unwrap_or_default();
+    let clients = if with_clients { format!(" (clients of {})", clients.join(", ")) } else { String::new() };
+    let _ = writeln!(out, "  {:<22} {meaning}{clients}", format!("{loss}{count}"));
 }
 
 fn format_verdict(gate: &GateReport) -> String {
@@ -214,12 +222,22 @@ fn format_verdict(gate: &GateReport) -> String {
     }
 }
 
-fn format_dialect(dialect: &ExplainedDialect) -> String {
+/// `detection` says from what the dialect will be detected.
+fn format_dialect(dialect: &ExplainedDialect, detection: &str) -> String {
+    let configured = dialect.configured;
     match (dialect.detected, dialect.detected_by) {
-        (Some(detected), Some(evidence)) => format!("{}: {detected}, since {evidence}", dialect.configured),
-        _ if dialect.configured == crate::dialect::AUTO => {
-            format!("{}: detected from the traffic", dialect.configured)
-        }
-        _ => dialect.configured.to_owned(),
+        (Some(detected), Some(evidence)) => format!("{configured}: {detected}, since {evidence}"),
+        _ if dialect.is_undetected() => format!("{configured}: detected {detection}"),
+        _ => configured.to_owned(),
     }
+}
+
+fn format_translation(route: &ExplainedRoute) -> String {
+    let name = |dialect: &ExplainedDialect, unknown| if dialect.is_undetected() { unknown } else { dialect.name() };
+    let client = name(&route.client, "the client's dialect");
+    let agent = name(&route.agent, "the agent's dialect");
+    if client == agent {
+        return format!("both sides use {client}; the guard enforces the rules of a run");
+    }
+    format!("requests from {client} to {agent}, events from {agent} to {client}")
 }

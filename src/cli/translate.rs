@@ -9,6 +9,7 @@ use super::translate_explain::{TranslateExplainer, format_counts};
 use crate::codec::Framing;
 use crate::codec::sse::{self, SseLimits, SseStep};
 use crate::config;
+use crate::config::process::ALLOWS_SHORTCUT;
 use crate::dialect::PeerDialect;
 use crate::error::RejectionKind;
 use crate::translate::explain_trace::ExplainTrace;
@@ -272,6 +273,9 @@ struct TranslateJob<'a, W> {
 fn translate_stream(arguments: &TranslateArgs) -> Result<CliExit, ReadStop> {
     let limits = SseLimits { line: arguments.max_frame, frame: arguments.max_frame };
     let mut stream = Stream::new(arguments.from, arguments.to, ids_of_args(arguments), limits);
+    if !*ALLOWS_SHORTCUT {
+        stream = stream.without_shortcut();
+    }
     if arguments.format == OutputFormat::Proto {
         stream.write_as(Framing::Proto);
     }

@@ -1,7 +1,16 @@
 //! Checked settings for drain, upgrade and the control socket of the process.
 
 use std::path::PathBuf;
+use std::sync::LazyLock;
 use std::time::Duration;
+
+/// The environment variable that switches off the shortcut of translations for repeated frames. Its output is that of the
+/// full way, so it is only for finding out whether a problem is the shortcut's.
+const NO_SHORTCUT: &str = "DIGLOT_NO_SHORTCUT";
+
+/// True if translations may use the shortcut for repeated frames.
+pub(crate) static ALLOWS_SHORTCUT: LazyLock<bool> =
+    LazyLock::new(|| std::env::var_os(NO_SHORTCUT).is_none_or(|value| value.is_empty() || value == "0"));
 
 /// Timeouts for drains and upgrades, and the control socket directory.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,6 +6,14 @@ use super::{Json, Members};
 /// Member of an outcome with the interrupts of a run.
 pub(crate) const INTERRUPTS: &str = "interrupts";
 
+/// The members and the values of `status` of an answer to an interrupt (`specs/ag-ui-1.0.md` §2, ResumeEntry).
+pub(crate) const INTERRUPT_ID: &str = "interruptId";
+pub(crate) const STATUS: &str = "status";
+pub(crate) const PAYLOAD: &str = "payload";
+pub(crate) const RESOLVED: &str = "resolved";
+pub(crate) const CANCELLED: &str = "cancelled";
+pub(crate) const RESUME_STATUSES: &[&str] = &[RESOLVED, CANCELLED];
+
 /// A request to run an agent. Members other than the messages remain JSON text.
 #[derive(Clone, Debug)]
 pub(crate) struct RunAgentInput<'a> {

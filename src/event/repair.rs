@@ -1,10 +1,10 @@
 //! The repairs and losses that a translation can report, each with its label.
 
 macro_rules! label_enum {
-    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $label:literal $(breaks $rule:literal)?,)+ }) => {
+    ($(#[$meta:meta])* $name:ident { $(#[doc = $doc:literal] $variant:ident = $label:literal $(breaks $rule:literal)?,)+ }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum $name { $($(#[$doc])* $variant,)+ }
+        pub enum $name { $(#[doc = $doc] $variant,)+ }
 
         impl $name {
             /// Lists all values in table order.
@@ -14,6 +14,12 @@ macro_rules! label_enum {
             #[must_use]
             pub const fn label(self) -> &'static str {
                 match self { $($name::$variant => $label,)+ }
+            }
+
+            /// Returns a sentence, without a full stop: what happened, a colon, and what is done.
+            #[must_use]
+            pub const fn description(self) -> &'static str {
+                match self { $($name::$variant => $doc.trim_ascii(),)+ }
             }
 
             /// Returns the rule that the agent broke; `None` if the specification or the dialect permits the original.
@@ -50,7 +56,7 @@ label_enum! {
         ValueCarried = "value_carried" breaks "a member has one of its specified values",
         /// an operation of a JSON Patch was invalid: it is corrected
         PatchMended = "patch_mended" breaks "a JSON Patch is valid under RFC 6902",
-        /// a message shared its id with a message of another kind: it is renamed to `<id>:<kind>`
+        /// a message of another kind had the id, or it began with `interrupt:`: it becomes `<id>:<kind>` or `agent:<id>`
         IdNamespaced = "id_namespaced",
         /// two interrupts in a run had the same id: the later one is carried
         InterruptRepeated = "interrupt_repeated" breaks "the ids of a run's interrupts are unique",
@@ -113,7 +119,7 @@ label_enum! {
         PartNotShown = "part_not_shown",
         /// the receiver's dialect has no place for a message, or for a text that is shown next to one: it is carried, and not shown
         TextNotShown = "text_not_shown",
-        /// a frame is no event of the agent's dialect, or one without a canonical form: it is sent as RAW or CUSTOM, and not shown
+        /// a frame is no event of the agent's dialect, or one without a canonical form, or a call has no end that an older client needs: it is sent as RAW or CUSTOM, and not shown
         EventNotShown = "event_not_shown",
     }
 }

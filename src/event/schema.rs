@@ -232,9 +232,9 @@ static TOOL: ValueSchema =
     Object(&closed(&[req("name", Str), req("description", Str), opt_or_null("parameters", Present), METADATA]));
 static CONTEXT: ValueSchema = Object(&closed(&[req("description", Str), req("value", Str)]));
 static RESUME: ValueSchema = Object(&closed(&[
-    req("interruptId", Str),
-    req("status", StringEnum(&["resolved", "cancelled"])),
-    opt_or_null("payload", Present),
+    req(input::INTERRUPT_ID, Str),
+    req(input::STATUS, StringEnum(input::RESUME_STATUSES)),
+    opt_or_null(input::PAYLOAD, Present),
     METADATA,
 ]));
 static INPUT: ObjectSchema = closed(&[

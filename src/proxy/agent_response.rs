@@ -127,7 +127,7 @@ async fn check_response(
     session: &mut Session,
     policy: AgentErrorPolicy<'_>,
 ) -> Result<(StatusCode, String), Rejection> {
-    let Some(response) = session.response_head() else {
+    let Some(response) = session.take_response_head() else {
         return Err(RejectionKind::UpstreamProtocol.into());
     };
     let status = response.status;

@@ -13,7 +13,7 @@ use crate::config::access::{AccessConfig, OnExpiry};
 use crate::config::header_names::{METHOD, REQUEST_ID, SCOPES, SUBJECT, TENANT, TIER, TRACEPARENT, TRACESTATE};
 use crate::config::replay::OnDisconnect;
 use crate::config::{UpstreamConfig, did_you_mean, enum_values, format_duration};
-use crate::dialect::PeerDialect;
+use crate::dialect::{self, PeerDialect};
 use crate::error::{Rejection, RejectionKind};
 use crate::policy::dry_run::{DryRun, GateReport, GateVerdict, ReportedRejection};
 use crate::policy::{self, CallerContext, RouteMatch};
@@ -64,6 +64,8 @@ pub(crate) struct ExplainedRoute {
     pub(crate) gates: Vec<GateReport>,
     pub(crate) client: ExplainedDialect,
     pub(crate) agent: ExplainedDialect,
+    /// content that reaches a client which does not show it, if the agent sends it
+    pub(crate) not_shown: Vec<ExplainedLoss>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) answer: Option<&'static str>,
     /// requests to the agent, one for each step
@@ -80,9 +82,35 @@ pub(crate) struct ExplainedDialect {
     /// why the dialect was detected
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) detected_by: Option<&'static str>,
-    /// losses of what a client of the dialect gets and does not show, if the agent sends it
+}
+
+impl ExplainedDialect {
+    /// Returns the detected dialect, or the configured one.
+    pub(crate) fn name(&self) -> &'static str {
+        self.detected.unwrap_or(self.configured)
+    }
+
+    pub(crate) fn is_undetected(&self) -> bool {
+        self.name() == dialect::AUTO
+    }
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct ExplainedLoss {
+    pub(crate) loss: &'static str,
+    pub(crate) meaning: &'static str,
+    /// the dialects of the clients, several if the dialect will be detected
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) not_shown: Vec<&'static str>,
+    pub(crate) clients: Vec<&'static str>,
+    /// present if it was counted
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) count: Option<u64>,
+}
+
+impl ExplainedLoss {
+    fn new(loss: EventLoss) -> ExplainedLoss {
+        ExplainedLoss { loss: loss.label(), meaning: loss.description(), clients: Vec::new(), count: None }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -94,9 +122,9 @@ pub(crate) struct ExplainedRequest {
     pub(crate) fields: Vec<(String, String, &'static str)>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) body_bytes: Option<usize>,
-    /// what the agent cannot accept or does not see of the body, with its number
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub(crate) losses: BTreeMap<&'static str, u64>,
+    /// what the agent cannot accept or does not see of the body
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) losses: Vec<ExplainedLoss>,
 }
 
 impl Gateway {
@@ -198,9 +226,9 @@ impl Gateway {
                 configured: route.client.name(),
                 detected: detected.filter(|_| route.client.is_auto).map(|client| client.dialect.name),
                 detected_by: preview.as_ref().and_then(|preview| preview.detected_by),
-                not_shown: detected.or(Some(route.client)).map(list_not_shown).unwrap_or_default(),
             },
             agent: ExplainedDialect { configured: route.agent.name(), ..ExplainedDialect::default() },
+            not_shown: list_not_shown(detected.unwrap_or(route.client)),
             answer: preview.as_ref().map(|preview| match route.two_step {
                 Some(_) => "application/json",
                 None => preview.framing.media_type(),
@@ -272,7 +300,7 @@ impl Gateway {
         explained.sort();
         explained.dedup();
         let urls = route.cluster.settings.upstreams.iter().map(|upstream| request_url(upstream, path)).collect();
-        ExplainedRequest { method, urls, fields: explained, body_bytes: bytes, losses: BTreeMap::new() }
+        ExplainedRequest { method, urls, fields: explained, body_bytes: bytes, losses: Vec::new() }
     }
 
     /// Returns a header field and its source. Values that the gateway does not set are masked.
@@ -342,17 +370,26 @@ impl Gateway {
     }
 }
 
-/// Returns the losses for a client whose dialect is known.
-fn list_not_shown(client: PeerDialect) -> Vec<&'static str> {
-    if client.is_auto {
-        return Vec::new();
-    }
-    client_limits::list_not_shown(client).into_iter().map(EventLoss::label).collect()
+/// Returns the losses for a client; for the clients of each dialect if the client's is not known.
+fn list_not_shown(client: PeerDialect) -> Vec<ExplainedLoss> {
+    let clients = if client.is_auto {
+        client.possible_dialects().into_iter().map(PeerDialect::new).collect()
+    } else {
+        vec![client]
+    };
+    let lists: Vec<_> = clients.iter().map(|client| client_limits::list_not_shown(*client)).collect();
+    let explain = |loss: &EventLoss| {
+        let lacking = clients.iter().zip(&lists).filter(|(_, list)| list.contains(loss));
+        let clients: Vec<_> = lacking.map(|(client, _)| client.dialect.name).collect();
+        (!clients.is_empty()).then(|| ExplainedLoss { clients, ..ExplainedLoss::new(*loss) })
+    };
+    EventLoss::ALL.iter().filter_map(explain).collect()
 }
 
-fn count_losses(losses: &LossCounts) -> BTreeMap<&'static str, u64> {
-    let counts = EventLoss::ALL.iter().map(|loss| (loss.label(), losses[*loss as usize]));
-    counts.filter(|(_, count)| *count > 0).collect()
+fn count_losses(losses: &LossCounts) -> Vec<ExplainedLoss> {
+    let counts = EventLoss::ALL.iter().map(|loss| (*loss, losses[*loss as usize]));
+    let counts = counts.filter(|(_, count)| *count > 0);
+    counts.map(|(loss, count)| ExplainedLoss { count: Some(count), ..ExplainedLoss::new(loss) }).collect()
 }
 
 fn first_refusal(gates: &[GateReport]) -> Option<&ReportedRejection> {

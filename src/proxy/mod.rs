@@ -4,13 +4,14 @@
 //!   edge: permit, TLS, HTTP ─▶ ReloadableService ─▶ stack: id, route, gates ─▶ gateway ─┬─▶ run_start: a run
 //!                                                                                       ├─▶ two_step: the events of a two-step run
 //!                                                                                       ╰─▶ resume: a run that is kept
-//!   run_start: body ─▶ translate::request ─▶ spawn ─▶ run (its own task) ─▶ upstream: a healthy agent
-//!                                                                                │
+//!   run_start: body ─▶ translate::request ─▶ run, executed by the client's ─▶ upstream: a healthy agent
+//!                                            connection or a task of its own     │
 //!   client ◀─ body ◀─ run_output: a pipe, or a log and its readers ◀─ translate::Stream ◀╯
 //! ```
-//! Each run is a task. Its client reads from a bounded pipe, so a slow client makes the agent wait. A run that
-//! continues after its client disconnects writes to a log instead ([`crate::replay`]), which all its clients read. A
-//! reload swaps the service in [`ReloadableService`]; shutdown drains each plane through its [`DrainSignal`].
+//! The task of an HTTP/1 client's connection executes its run ([`relayed_run`]); other runs are tasks. The client reads from a
+//! bounded pipe, so a slow client makes the agent wait. A run that continues after its client disconnects writes to a log
+//! instead ([`crate::replay`]), which all its clients read. A reload swaps the service in [`ReloadableService`]; shutdown drains
+//! each plane through its [`DrainSignal`].
 //!
 //! Modules are listed in dependency order: each uses only those above it.
 
@@ -21,6 +22,8 @@ mod negotiation;
 mod pending_runs;
 mod slow_clients;
 mod pipe;
+mod relayed_run;
+mod spare_buffer;
 mod edge;
 mod log_body;
 mod reloadable;

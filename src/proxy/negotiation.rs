@@ -1,8 +1,9 @@
-//! Negotiates stream framings with clients and agents.
+//! Negotiates stream framings with clients and agents, and detects the dialect of a client.
 
 use crate::codec::Framing;
-use crate::dialect::PeerDialect;
+use crate::dialect::{AG_UI, PeerDialect};
 use crate::error::{Rejection, RejectionKind};
+use crate::translate::detect;
 use http::{HeaderMap, header};
 
 /// Returns the framings that a dialect supports. Only canonical AG-UI supports protobuf.
@@ -58,6 +59,21 @@ fn parse_media_range(range: &str) -> (String, f32) {
         // A weight of 0 means "not acceptable" [RFC 9110 §12.4.2]; an invalid weight is ignored.
         .and_then(|(_, weight)| weight.trim().parse::<f32>().ok());
     (media, weight.filter(|weight| !weight.is_nan()).unwrap_or(1.0))
+}
+
+/// Returns the client's dialect and how it was detected.
+pub(super) fn detect_client(client: PeerDialect, framing: Framing, body: &[u8]) -> (PeerDialect, Option<&'static str>) {
+    if !client.is_auto {
+        return (client, None);
+    }
+    let found = match framing {
+        Framing::Proto => {
+            detect::DetectedDialect { peer: PeerDialect::new(&AG_UI), evidence: "it accepts protobuf (AG-UI 1.0)" }
+        }
+        // The translation rejects invalid UTF-8.
+        Framing::Sse => detect::detect_request(std::str::from_utf8(body).unwrap_or_default()),
+    };
+    (found.peer, Some(found.evidence))
 }
 
 #[cfg(test)]

@@ -35,12 +35,10 @@ const LARGE_WRITE: usize = 64 << 10;
 /// Unread bytes of a run that has ended, above which its client counts as slow.
 pub(super) const LARGE_REMAINDER: usize = 8 << 10;
 
-#[derive(Debug)]
-pub(super) struct PipeWriter<T>(Arc<PipeShared<T>>);
+pub(super) struct PipeWriter(Arc<PipeShared>);
 
 /// The response body. Holds the pipe's resource until dropped.
-#[derive(Debug)]
-pub(super) struct PipeReader<T>(Arc<PipeShared<T>>);
+pub(super) struct PipeReader(Arc<PipeShared>);
 
 /// The run was aborted. The error makes HTTP/1 close the connection before the last chunk, and HTTP/2 reset the stream,
 /// so that the body does not appear complete.
@@ -52,14 +50,12 @@ pub(crate) struct BodyAborted;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct PipeClosed;
 
-#[derive(Debug)]
-struct PipeShared<T> {
-    state: Mutex<PipeState<T>>,
+struct PipeShared {
+    state: Mutex<PipeState>,
     capacity: usize,
 }
 
-#[derive(Debug)]
-struct PipeState<T> {
+struct PipeState {
     bytes: Vec<u8>,
     partial: Bytes,
     /// the piece that the connection is sending
@@ -70,7 +66,7 @@ struct PipeState<T> {
     reader_state: PipeReaderState,
     /// when unread bytes were first detected since the last read
     stalled_since: Option<Instant>,
-    resource: Option<T>,
+    resource: Option<Box<dyn Send>>,
     write_waker: Option<Waker>,
     close_waker: Option<Waker>,
     read_waker: Option<Waker>,
@@ -78,6 +74,8 @@ struct PipeState<T> {
     send_waker: Option<Waker>,
     /// whether the response has begun with data
     is_sending: bool,
+    /// the connection executes the run, and takes what it has written right afterwards
+    is_relayed: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -103,7 +101,7 @@ enum PipeReaderState {
 }
 
 /// Creates a pipe whose `capacity` may be exceeded by one write.
-pub(super) fn pipe<T>(capacity: usize, resource: T) -> (PipeWriter<T>, PipeReader<T>) {
+pub(super) fn pipe(capacity: usize, resource: impl Send + 'static) -> (PipeWriter, PipeReader) {
     let state = PipeState {
         bytes: Vec::new(),
         partial: Bytes::new(),
@@ -112,18 +110,19 @@ pub(super) fn pipe<T>(capacity: usize, resource: T) -> (PipeWriter<T>, PipeReade
         end: PipeEnd::Open,
         reader_state: PipeReaderState::Pending,
         stalled_since: None,
-        resource: Some(resource),
+        resource: Some(Box::new(resource)),
         write_waker: None,
         close_waker: None,
         read_waker: None,
         send_waker: None,
         is_sending: false,
+        is_relayed: false,
     };
     let shared = Arc::new(PipeShared { state: Mutex::new(state), capacity });
     (PipeWriter(Arc::clone(&shared)), PipeReader(shared))
 }
 
-impl<T> PipeShared<T> {
+impl PipeShared {
     /// Discards all bytes and makes later writes fail.
     fn close(&self) {
         let mut state = self.state.lock();
@@ -140,7 +139,7 @@ impl<T> PipeShared<T> {
     }
 }
 
-impl<T> PipeState<T> {
+impl PipeState {
     fn backlog(&self) -> usize {
         self.bytes.len() + self.partial.len()
     }
@@ -149,6 +148,18 @@ impl<T> PipeState<T> {
     fn has_large_backlog(&mut self) -> bool {
         self.is_large = self.is_large && self.backlog() + self.sending > LARGE_WRITE;
         self.is_large
+    }
+
+    /// Moves `bytes` to the end. A buffer that stays here holds no more than its bytes.
+    fn append(&mut self, bytes: &mut Vec<u8>) {
+        if !self.bytes.is_empty() {
+            self.bytes.append(bytes);
+        } else if (self.is_relayed && self.sending == 0) || bytes.capacity() <= 2 * bytes.len() {
+            std::mem::swap(&mut self.bytes, bytes);
+        } else {
+            self.bytes = bytes.as_slice().into();
+            bytes.clear();
+        }
     }
 
     fn take_chunk(&mut self) -> Option<Bytes> {
@@ -180,7 +191,7 @@ impl<T> PipeState<T> {
     }
 }
 
-impl<T> PipeWriter<T> {
+impl PipeWriter {
     /// Writes and clears `bytes`, waiting while at capacity.
     pub(super) async fn write(&self, bytes: &mut Vec<u8>) -> Result<(), PipeClosed> {
         std::future::poll_fn(|cx| self.poll_write(bytes, cx)).await
@@ -192,7 +203,7 @@ impl<T> PipeWriter<T> {
         if state.end == PipeEnd::Closed {
             return Err(PipeClosed);
         }
-        state.bytes.append(bytes);
+        state.append(bytes);
         wake_reader(state);
         Ok(())
     }
@@ -225,11 +236,7 @@ impl<T> PipeWriter<T> {
             return Poll::Pending;
         }
         state.is_large = bytes.len() > LARGE_WRITE;
-        if state.bytes.is_empty() {
-            std::mem::swap(&mut state.bytes, bytes);
-        } else {
-            state.bytes.append(bytes);
-        }
+        state.append(bytes);
         let is_large = state.is_large;
         if is_large {
             state.write_waker = Some(cx.waker().clone());
@@ -315,13 +322,13 @@ impl<T> PipeWriter<T> {
 }
 
 /// Aborts the body if the run ended without calling `finish`.
-impl<T> Drop for PipeWriter<T> {
+impl Drop for PipeWriter {
     fn drop(&mut self) {
         self.abort();
     }
 }
 
-impl<T> PipeReader<T> {
+impl PipeReader {
     pub(super) fn attach(&self, version: Version) {
         let multiplexed = version == Version::HTTP_2;
         let mut state = self.0.state.lock();
@@ -335,14 +342,66 @@ impl<T> PipeReader<T> {
     }
 }
 
-impl<T> Drop for PipeReader<T> {
+/// The reader's end for the connection that executes the run.
+pub(super) struct PipeRelay(Arc<PipeShared>);
+
+/// The result of emptying a pipe.
+pub(super) enum RelayedPiece {
+    /// the run has written nothing since
+    Nothing,
+    /// empty only at the end of the body
+    Bytes {
+        bytes: Vec<u8>,
+        is_last: bool,
+    },
+    Aborted,
+}
+
+impl PipeReader {
+    pub(super) fn relay(&self) -> PipeRelay {
+        PipeRelay(Arc::clone(&self.0))
+    }
+}
+
+impl PipeRelay {
+    /// From now on, each [`take_piece`](Self::take_piece) follows the execution of the run, which therefore wakes nobody.
+    pub(super) fn begin(&self) {
+        let mut state = self.0.state.lock();
+        state.is_relayed = true;
+        state.read_waker = None;
+    }
+
+    /// Returns what the run has written since the last piece, which was sent.
+    pub(super) fn take_piece(&self) -> RelayedPiece {
+        let mut state = self.0.state.lock();
+        let bytes = std::mem::take(&mut state.bytes);
+        state.sending = bytes.len();
+        // The run continues after this piece, or after a large one that was sent.
+        let writer = state.write_waker.take();
+        let piece = match state.end {
+            PipeEnd::Aborted | PipeEnd::Closed => RelayedPiece::Aborted,
+            PipeEnd::Open if bytes.is_empty() => RelayedPiece::Nothing,
+            PipeEnd::Open | PipeEnd::Finished => RelayedPiece::Bytes { bytes, is_last: state.end == PipeEnd::Finished },
+        };
+        drop(state);
+        wake(writer);
+        piece
+    }
+
+    /// Returns whether the run has disconnected its client.
+    pub(super) fn is_closed(&self) -> bool {
+        self.0.state.lock().end == PipeEnd::Closed
+    }
+}
+
+impl Drop for PipeReader {
     fn drop(&mut self) {
         self.0.close();
     }
 }
 
 /// Wakes the reader after releasing the lock.
-fn wake_reader<T>(mut state: MutexGuard<'_, PipeState<T>>) {
+fn wake_reader(mut state: MutexGuard<'_, PipeState>) {
     let waker = state.read_waker.take();
     drop(state);
     wake(waker);
@@ -354,7 +413,7 @@ fn wake(waker: Option<Waker>) {
     }
 }
 
-impl<T> Body for PipeReader<T> {
+impl Body for PipeReader {
     type Data = Bytes;
     type Error = BodyAborted;
 

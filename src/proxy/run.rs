@@ -1,4 +1,4 @@
-//! One run: a task that reads from the agent and writes to the client.
+//! One run: a future that reads from the agent and writes to the client.
 //!
 //! ```text
 //!                send_request: head of an event stream                relay: terminal event, end, failure
@@ -19,6 +19,7 @@ use super::run_end::{ReadEnd, ReconnectOutcome, RunEndReason, RunInterrupt, rele
 use super::run_memory::RunMemoryShare;
 use super::run_output::RunOutput;
 use super::slow_clients::AGENT_READ_BUFFER;
+use super::spare_buffer;
 use super::translation_sink::{AgentBacklog, TranslationSink};
 use super::upstream::Session;
 use crate::error::{Rejection, RejectionKind};
@@ -376,6 +377,7 @@ impl RunTask {
     async fn flush_output(&mut self) -> Result<(), LogStopReason> {
         self.context.record_metrics(self.stream.report_mut());
         if self.out.is_empty() {
+            spare_buffer::put_back(std::mem::take(&mut self.out));
             // While an agent floods the gateway with bytes that form no events, the run never waits for the client to
             // disconnect.
             return self.output.wait_closed().now_or_never().map_or(Ok(()), Err);
@@ -401,6 +403,7 @@ impl RunTask {
                 self.memory.resize(self.stream.retained_bytes());
             }
         }
+        spare_buffer::put_back(std::mem::take(&mut self.out));
         self.last_write = Some(self.deadlines.on_write());
         self.context.record.count_written(length);
         Ok(())

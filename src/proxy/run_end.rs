@@ -192,6 +192,7 @@ pub(super) async fn release_session(mut session: Box<Session>, cluster: &Cluster
         Ok::<bool, Box<Rejection>>(true)
     };
     if let Ok(Ok(true)) = tokio::time::timeout(DISCARD_TIMEOUT, rest).await {
-        cluster.release(connector, session).await;
+        // Closing over TLS waits for an agent that may not read.
+        let _ = tokio::time::timeout(DISCARD_TIMEOUT, cluster.release(connector, session)).await;
     }
 }

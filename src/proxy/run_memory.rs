@@ -5,10 +5,17 @@
 //!   reads ── all together exceed `limits.run_memory` ──▶ waits ── others return enough ──▶ reads
 //!                                                          ╰── none within WAIT_TIMEOUT ──▶ the run ends
 //! ```
+//! What a run keeps of its request is reserved before it starts: a run without room for that is refused. All of it takes at
+//! most half of the limit, so that agents can be read, and that of one caller a quarter of it, so that others can start.
+//!
 //! A run counts once it holds more than [`UNCOUNTED`], so that ordinary runs pay nothing. One run may always read on: otherwise
 //! runs that each hold half of a large event would wait for one another.
 
+use crate::error::{Rejection, RejectionKind};
+use crate::replay::ReplayKey;
+use crate::sync::Mutex;
 use crate::telemetry::Metrics;
+use std::collections::HashMap;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -19,6 +26,12 @@ use tokio::time::timeout;
 /// Memory that a run may hold without being counted.
 const UNCOUNTED: usize = 64 << 10;
 
+/// The part of the limit that all conversations may take.
+const CONVERSATION_SHARE: usize = 2;
+
+/// The part of the limit that the conversations of one caller may take.
+const CALLER_SHARE: usize = 4;
+
 /// Time that a run waits for the memory of others, of which none returns any.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -28,12 +41,23 @@ pub(super) struct RunMemory {
     /// whether a run reads on beyond the limit
     is_exceeded_by_one: AtomicBool,
     returned: Notify,
+    conversations: Mutex<ConversationMemory>,
     metrics: Arc<Metrics>,
+}
+
+/// Counts what runs keep of their requests.
+#[derive(Default)]
+struct ConversationMemory {
+    total: usize,
+    callers: HashMap<ReplayKey, usize>,
 }
 
 /// The memory of one run, returned when dropped.
 pub(super) struct RunMemoryShare {
     total: Arc<RunMemory>,
+    caller: ReplayKey,
+    /// part of `counted`
+    reserved: usize,
     counted: usize,
     exceeds: bool,
 }
@@ -49,6 +73,7 @@ impl RunMemory {
             limit: AtomicUsize::new(limit),
             is_exceeded_by_one: AtomicBool::new(false),
             returned: Notify::new(),
+            conversations: Mutex::default(),
             metrics,
         })
     }
@@ -58,12 +83,51 @@ impl RunMemory {
         self.returned.notify_waiters();
     }
 
-    pub(super) fn start_run(self: &Arc<Self>) -> RunMemoryShare {
-        RunMemoryShare { total: Arc::clone(self), counted: 0, exceeds: false }
+    pub(super) fn start_run(self: &Arc<Self>, caller: ReplayKey) -> RunMemoryShare {
+        RunMemoryShare { total: Arc::clone(self), caller, reserved: 0, counted: 0, exceeds: false }
     }
 }
 
 impl RunMemoryShare {
+    /// Counts what the run keeps of its request till its end. Only a run that has not started may reserve, once.
+    pub(super) fn reserve(&mut self, bytes: usize) -> Result<(), Rejection> {
+        if bytes <= UNCOUNTED {
+            return Ok(());
+        }
+        let total = Arc::clone(&self.total);
+        let limit = total.limit.load(Ordering::Relaxed);
+        let mut conversations = total.conversations.lock();
+        // A run alone may take what others do not use.
+        let is_over = conversations.total > 0 && conversations.total + bytes > limit / CONVERSATION_SHARE;
+        if is_over || total.used.load(Ordering::Relaxed) + bytes > limit {
+            return Err(RejectionKind::RunMemoryFull.into());
+        }
+        let callers_bytes = conversations.callers.get(&self.caller).copied().unwrap_or_default();
+        if callers_bytes > 0 && callers_bytes + bytes > limit / CALLER_SHARE {
+            let detail = "The conversations of this caller's runs take all the memory that one caller may use.";
+            return Err(Rejection::from(RejectionKind::RunMemoryFull).with_detail(detail));
+        }
+        conversations.callers.insert(self.caller, callers_bytes + bytes);
+        conversations.total += bytes;
+        self.reserved = bytes;
+        self.resize(bytes);
+        Ok(())
+    }
+
+    fn return_reserved(&mut self) {
+        if self.reserved == 0 {
+            return;
+        }
+        let mut conversations = self.total.conversations.lock();
+        conversations.total -= self.reserved;
+        if let Some(callers_bytes) = conversations.callers.get_mut(&self.caller) {
+            *callers_bytes -= self.reserved;
+            if *callers_bytes == 0 {
+                conversations.callers.remove(&self.caller);
+            }
+        }
+    }
+
     /// Counts a run that now holds `bytes`.
     pub(super) fn resize(&mut self, bytes: usize) {
         let counted = if bytes > UNCOUNTED { bytes } else { 0 };
@@ -113,6 +177,7 @@ impl RunMemoryShare {
 
 impl Drop for RunMemoryShare {
     fn drop(&mut self) {
+        self.return_reserved();
         self.resize(0);
     }
 }
@@ -122,10 +187,14 @@ mod tests {
     use super::*;
     use futures_util::poll;
 
+    const ADA: ReplayKey = [1; 32];
+    const BOB: ReplayKey = [2; 32];
+    const EVE: ReplayKey = [3; 32];
+
     #[tokio::test(start_paused = true)]
     async fn one_run_reads_on_while_others_wait_for_its_memory() {
         let memory = RunMemory::new(4 * UNCOUNTED, Arc::new(Metrics::new().expect("unique names")));
-        let (mut large, mut other, mut small) = (memory.start_run(), memory.start_run(), memory.start_run());
+        let (mut large, mut other, mut small) = (memory.start_run(ADA), memory.start_run(ADA), memory.start_run(ADA));
         large.resize(3 * UNCOUNTED);
         assert!(large.try_grow());
         other.resize(2 * UNCOUNTED);
@@ -145,12 +214,41 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn ends_a_run_that_waits_in_vain() {
         let memory = RunMemory::new(UNCOUNTED, Arc::new(Metrics::new().expect("unique names")));
-        let (mut first, mut second) = (memory.start_run(), memory.start_run());
+        let (mut first, mut second) = (memory.start_run(ADA), memory.start_run(ADA));
         first.resize(2 * UNCOUNTED);
         assert!(first.try_grow());
         second.resize(2 * UNCOUNTED);
         assert_eq!(second.wait_for_room().await, Err(RunMemoryFull));
         drop(first);
         assert!(second.try_grow());
+    }
+
+    #[tokio::test]
+    async fn conversations_leave_room_for_other_callers_and_for_reading() {
+        let memory = RunMemory::new(16 * UNCOUNTED, Arc::new(Metrics::new().expect("unique names")));
+        let reserve = |caller, parts: usize| {
+            let mut share = memory.start_run(caller);
+            share.reserve(parts * UNCOUNTED).map(|()| share).map_err(|rejection| rejection.kind)
+        };
+        let alone = reserve(ADA, 15).expect("room");
+        assert_eq!(reserve(BOB, 2).err(), Some(RejectionKind::RunMemoryFull));
+        drop(alone);
+        let mut ada = vec![reserve(ADA, 2).expect("room"), reserve(ADA, 2).expect("room")];
+        assert_eq!(reserve(ADA, 2).err(), Some(RejectionKind::RunMemoryFull));
+        assert!(reserve(ADA, 1).is_ok(), "short ones are free");
+        let bob = reserve(BOB, 4).expect("room");
+        assert_eq!(reserve(EVE, 2).err(), Some(RejectionKind::RunMemoryFull));
+        assert!(ada[0].try_grow());
+        drop(bob);
+        let mut reading = memory.start_run(EVE);
+        reading.resize(11 * UNCOUNTED);
+        assert_eq!(reserve(BOB, 2).err(), Some(RejectionKind::RunMemoryFull));
+        // Reading counts with what is reserved.
+        ada[0].resize(3 * UNCOUNTED);
+        assert_eq!(memory.used.load(Ordering::Relaxed), 16 * UNCOUNTED);
+        drop((ada, reading));
+        assert_eq!(memory.used.load(Ordering::Relaxed), 0);
+        let conversations = memory.conversations.lock();
+        assert!(conversations.total == 0 && conversations.callers.is_empty());
     }
 }

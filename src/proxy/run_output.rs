@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 pub(super) enum RunOutput {
     /// for the client that started the run; the run ends with this client
-    Direct(pipe::PipeWriter<ClientPermits>, Framing),
+    Direct(pipe::PipeWriter, Framing),
     /// for any number of readers; without readers, the run continues for a limited time
     Logged(Box<LoggedOutput>),
 }

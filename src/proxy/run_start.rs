@@ -1,7 +1,7 @@
 //! Starts a run for a request that has passed the gates, and returns the head of its response.
 //!
 //! ```text
-//!   check ─▶ read_body ─▶ rewrite ─▶ claim the thread ─▶ register ─▶ spawn_run ─▶ await_start ─▶ the stream, or its location
+//!   check ─▶ read_body ─▶ rewrite ─▶ claim the thread ─▶ register ─▶ create_run ─▶ await_start ─▶ the stream, or its location
 //!                            │                          (two-step)
 //!                            ╰─▶ a run that outlives its client and is kept: join_existing
 //! ```
@@ -15,6 +15,7 @@ use super::lifecycle::LifecyclePhase;
 use super::log_body::LogBody;
 use super::negotiation;
 use super::pipe::pipe;
+use super::relayed_run::{RelayedRun, RelayedRunSlot, RunExecution};
 use super::request_body;
 use super::responses::{self, ResponseBody};
 use super::resume;
@@ -22,12 +23,14 @@ use super::routes::{ResumeRoutes, RouteEntry};
 use super::run::RunTask;
 use super::run_context::{AgentRequest, RunContext};
 use super::run_keys::{caller_key, new_token, run_keys};
+use super::run_memory::RunMemoryShare;
 use super::run_output::{LoggedOutput, RunOutput};
 use super::run_record::RunRecord;
 use super::two_step::ClientPermits;
 use crate::codec::Framing;
 use crate::codec::sse::SseLimits as FrameLimits;
-use crate::dialect::{AG_UI, PeerDialect};
+use crate::config::process::ALLOWS_SHORTCUT;
+use crate::dialect::PeerDialect;
 use crate::error::{Rejection, RejectionKind};
 use crate::net::cpu_work::run_sized;
 use crate::net::digest;
@@ -43,15 +46,17 @@ use crate::translate::recap::{Recap, RecapInput};
 use crate::translate::request::{self, RequestRefusal, TranslatedRequest};
 use crate::translate::{RunIds, Stream, detect};
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, Version};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use std::future::{Future, poll_fn};
 use std::num::NonZero;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -62,6 +67,7 @@ const START_GRACE: Duration = Duration::from_secs(1);
 struct RunRequestHead {
     parts: Parts,
     body_permit: BodyPermit,
+    memory: RunMemoryShare,
     /// framing of the client's stream
     framing: Framing,
     caller: CallerContext,
@@ -82,10 +88,12 @@ pub(super) struct RunPreview {
     pub(crate) translation: Option<RewrittenRequest>,
 }
 
-struct SpawnedRun {
-    task: JoinHandle<()>,
-    start_rx: oneshot::Receiver<Result<(), Rejection>>,
+struct NewRunTask {
+    run: BoxFuture<'static, ()>,
+    start_rx: StartReceiver,
 }
+
+type StartReceiver = oneshot::Receiver<Result<(), Rejection>>;
 
 impl Gateway {
     /// Starts a run and waits for its response, for at most one keep-alive interval.
@@ -104,8 +112,10 @@ impl Gateway {
         let (mut parts, body) = request.into_parts();
         let mut stream_permit = parts.extensions.remove::<StreamPermit>().unwrap_or_default();
         let caller = parts.extensions.get::<CallerContext>().cloned().unwrap_or_default();
-        let body_permit = self.bodies.start_body(caller_key(&caller), &parts.headers)?;
-        let mut head = RunRequestHead { parts, body_permit, framing, caller, started_at };
+        let caller_key = caller_key(&caller);
+        let body_permit = self.bodies.start_body(caller_key, &parts.headers)?;
+        let memory = self.run_memory.start_run(caller_key);
+        let mut head = RunRequestHead { parts, body_permit, memory, framing, caller, started_at };
         let body = request_body::read_body(&self.limits, &head.parts.headers, body, &mut head.body_permit).await?;
         // Only SSE has event ids from which to resume.
         let resumable = route.resumable.as_ref().filter(|_| head.framing == Framing::Sse);
@@ -119,6 +129,7 @@ impl Gateway {
                 return self.join_existing(route, &head, ids, &kept, resume::reader_start(cursor));
             }
         }
+        head.memory.reserve(rewritten.request.retained_bytes())?;
         if route.resumable.is_some() {
             stream_permit = self.policy.streams.acquire(&head.parts, &route.start_match)?;
         }
@@ -150,18 +161,32 @@ impl Gateway {
         };
         let request_id = head.request_id().to_owned();
         let (writer, reader) = pipe(self.limits.client_buffer, permits);
-        let run = self.spawn_run(route, head, rewritten, None, RunOutput::Direct(writer, framing));
+        let NewRunTask { run, start_rx } =
+            self.create_run(route, head, rewritten, None, RunOutput::Direct(writer, framing));
         let Some((location, reservation)) = two_step else {
+            let relay = reader.relay();
+            let mut execution = RunExecution::new(run);
             // A slow agent must not cost the client its connection: after one keep-alive interval the stream begins,
             // and a later rejection is sent as RUN_ERROR.
-            self.await_start(route, run.start_rx, self.keep_alive).await?;
+            let mut start = pin!(self.await_start(route, start_rx, self.keep_alive));
+            poll_fn(|cx| {
+                execution.poll_run(cx);
+                start.as_mut().poll(cx)
+            })
+            .await?;
             reader.attach(version);
-            return Ok(responses::event_stream(reader.boxed_unsync(), framing));
+            let mut response = responses::event_stream(reader.boxed_unsync(), framing);
+            if version != Version::HTTP_2 {
+                let run = RelayedRunSlot::new(RelayedRun::new(execution, relay));
+                response.extensions_mut().insert(run);
+            }
+            return Ok(response);
         };
-        self.await_start(route, run.start_rx, START_GRACE.min(self.keep_alive)).await?;
+        let task = tokio::spawn(run);
+        self.await_start(route, start_rx, START_GRACE.min(self.keep_alive)).await?;
         let response = responses::run_accepted(&ids, &location);
         let route = Arc::clone(&route.name);
-        reservation.offer(reader, run.task, self.lifecycle.watch(), move |reader| {
+        reservation.offer(reader, task, self.lifecycle.watch(), move |reader| {
             let run = RunInfo { route: &route, request_id: &request_id, ids: &ids };
             internal_event::PendingRunExpired { run }.emit();
             reader.abandon();
@@ -241,9 +266,11 @@ impl Gateway {
             Some(_) => None,
             None => Some(log.join(ReadFrom::Start(now_millis()), is_h2, self.lifecycle.enter())?),
         };
-        let run = self.spawn_run(route, head, rewritten, Some(log.token), RunOutput::Logged(Box::new(output)));
+        let NewRunTask { run, start_rx } =
+            self.create_run(route, head, rewritten, Some(log.token), RunOutput::Logged(Box::new(output)));
+        tokio::spawn(run);
         let limit = if reader.is_some() { self.keep_alive } else { START_GRACE.min(self.keep_alive) };
-        self.await_start(route, run.start_rx, limit).await?;
+        self.await_start(route, start_rx, limit).await?;
         Ok(match reader {
             Some(reader) => responses::event_stream(LogBody(reader).boxed_unsync(), Framing::Sse),
             None => responses::run_accepted(&ids, location.as_deref().unwrap_or_default()),
@@ -273,32 +300,28 @@ impl Gateway {
         let framing = check_run_request(route, &parts.method, &parts.headers)?;
         let Some(body) = body else { return Ok(RunPreview { framing, detected_by: None, translation: None }) };
         request_body::check_length(&self.limits, body.len())?;
-        let (_, detected_by) = detect_client(route, framing, &body);
+        let (_, detected_by) = negotiation::detect_client(route.client, framing, &body);
         let is_kept = route.resumable.is_some() && framing == Framing::Sse;
         let caller = CallerContext::default();
-        let body_permit = self.bodies.start_body(caller_key(&caller), &parts.headers)?;
-        let head = RunRequestHead { parts, body_permit, framing, caller, started_at: Instant::now() };
+        let caller_key = caller_key(&caller);
+        let body_permit = self.bodies.start_body(caller_key, &parts.headers)?;
+        let memory = self.run_memory.start_run(caller_key);
+        let head = RunRequestHead { parts, body_permit, memory, framing, caller, started_at: Instant::now() };
         Ok(RunPreview { framing, detected_by, translation: Some(head.rewrite(route, body, is_kept)?) })
     }
 
-    fn spawn_run(
+    fn create_run(
         &self,
         route: &RouteEntry,
         head: RunRequestHead,
         rewritten: RewrittenRequest,
         token: Option<RunToken>,
         output: RunOutput,
-    ) -> SpawnedRun {
-        let RewrittenRequest { client, agent, request } = rewritten;
+    ) -> NewRunTask {
+        let RewrittenRequest { client, agent, mut request } = rewritten;
         let access = &route.start_match.access;
-        let limits = FrameLimits { line: self.limits.frame, frame: self.limits.frame };
-        let mut stream = Stream::new(agent, client, Some(request.ids.clone()), limits)
-            .with_guard_mode(route.config.guard)
-            .with_conversation(request.conversation)
-            .with_allowed_tools(route.tools.clone())
-            .with_budget(access.run.events.map(NonZero::get), access.run.bytes.map(NonZero::get));
+        let mut stream = self.create_stream(route, client, agent, &mut request);
         stream.write_as(head.framing);
-        stream.report_mut().add_losses(&request.losses);
         if let Some(token) = token {
             stream = stream.with_frame_ids(token.as_str());
         }
@@ -344,9 +367,29 @@ impl Gateway {
             record,
         };
         let (start_tx, start_rx) = oneshot::channel();
-        let memory = self.run_memory.start_run();
-        let run = Box::new(RunTask::new(context, stream, output, memory)).run(Box::new(agent_request), start_tx);
-        SpawnedRun { task: tokio::spawn(run), start_rx }
+        let task = Box::new(RunTask::new(context, stream, output, head.memory));
+        NewRunTask { run: Box::pin(task.run(Box::new(agent_request), start_tx)), start_rx }
+    }
+
+    fn create_stream(
+        &self,
+        route: &RouteEntry,
+        client: PeerDialect,
+        agent: PeerDialect,
+        request: &mut TranslatedRequest,
+    ) -> Stream {
+        let budget = &route.start_match.access.run;
+        let limits = FrameLimits { line: self.limits.frame, frame: self.limits.frame };
+        let mut stream = Stream::new(agent, client, Some(request.ids.clone()), limits)
+            .with_guard_mode(route.config.guard)
+            .with_conversation(std::mem::take(&mut request.conversation))
+            .with_allowed_tools(route.tools.clone())
+            .with_budget(budget.events.map(NonZero::get), budget.bytes.map(NonZero::get));
+        if !*ALLOWS_SHORTCUT {
+            stream = stream.without_shortcut();
+        }
+        stream.report_mut().add_losses(&request.losses);
+        stream
     }
 
     /// Takes the request's span, which the run owns from then on.
@@ -362,7 +405,7 @@ impl Gateway {
     async fn await_start(
         &self,
         route: &RouteEntry,
-        mut start_rx: oneshot::Receiver<Result<(), Rejection>>,
+        mut start_rx: StartReceiver,
         wait_limit: Duration,
     ) -> Result<(), Rejection> {
         let start = match tokio::time::timeout(wait_limit, &mut start_rx).await {
@@ -403,15 +446,25 @@ impl RunRequestHead {
 
     fn rewrite(&self, route: &RouteEntry, body: Bytes, is_kept: bool) -> Result<RewrittenRequest, Rejection> {
         let fresh = RunIds::new(&Uuid::now_v7().to_string(), &Uuid::now_v7().to_string());
-        let (client, because) = detect_client(route, self.framing, &body);
+        let (client, because) = negotiation::detect_client(route.client, self.framing, &body);
         let agent = route.agent;
         let tools = route.tools.as_deref();
         let translate = || request::translate_input(&body, client, agent, &fresh, tools, is_kept);
         let request =
             run_sized(body.len(), translate).map_err(|refused| self.translation_rejection(route, &refused))?;
+        let run = RunInfo { route: &route.name, request_id: self.request_id(), ids: &request.ids };
         if let Some(because) = because {
-            let run = RunInfo { route: &route.name, request_id: self.request_id(), ids: &request.ids };
             internal_event::DialectDetected { run, side: "client", dialect: client.dialect.name, because }.emit();
+        } else if let Ok(body) = std::str::from_utf8(&body)
+            && let Some(found) = detect::detect_undeclared_client(body, client)
+        {
+            internal_event::WrongClientDialect {
+                run,
+                configured: client.dialect.name,
+                looks_like: found.peer.dialect.name,
+                because: found.evidence,
+            }
+            .emit();
         }
         Ok(RewrittenRequest { client, agent, request })
     }
@@ -435,19 +488,4 @@ fn check_run_request(route: &RouteEntry, method: &Method, headers: &HeaderMap) -
         Some(_) => negotiation::negotiate_start(headers, route.client),
         None => negotiation::negotiate(headers, route.client),
     }
-}
-
-/// Returns the client's dialect and how it was detected.
-fn detect_client(route: &RouteEntry, framing: Framing, body: &[u8]) -> (PeerDialect, Option<&'static str>) {
-    if !route.client.is_auto {
-        return (route.client, None);
-    }
-    let found = match framing {
-        Framing::Proto => {
-            detect::DetectedDialect { peer: PeerDialect::new(&AG_UI), evidence: "it accepts protobuf (AG-UI 1.0)" }
-        }
-        // The translation rejects invalid UTF-8.
-        Framing::Sse => detect::detect_request(std::str::from_utf8(body).unwrap_or_default()),
-    };
-    (found.peer, Some(found.evidence))
 }

@@ -10,6 +10,7 @@
 
 use super::deadlines::now_millis;
 use super::run_memory::RunMemoryShare;
+use super::spare_buffer;
 use crate::net::cpu_work::run_sized;
 use crate::translate::{Stream, StreamError};
 use std::time::Duration;
@@ -87,6 +88,10 @@ impl<'r> TranslationSink<'r> {
     /// Returns the bytes that are left when the turn is over.
     fn translate_turn<'b>(&mut self, mut bytes: &'b [u8]) -> &'b [u8] {
         let started_at = Instant::now();
+        // Not earlier: a run that waits for its agent must not hold the thread's buffer.
+        if self.out.capacity() == 0 {
+            *self.out = spare_buffer::take();
+        }
         while !bytes.is_empty() && !self.backlog.is_turn_over {
             let (slice, rest) = split_slice(bytes);
             self.bytes_read += slice.len();
@@ -139,7 +144,7 @@ mod tests {
             let mut stream = Stream::new(side, side, None, SseLimits::default());
             let (mut out, mut backlog) = (Vec::new(), AgentBacklog::default());
             let mut turns = 0;
-            let mut memory = RunMemory::new(usize::MAX, Arc::clone(&metrics)).start_run();
+            let mut memory = RunMemory::new(usize::MAX, Arc::clone(&metrics)).start_run([0; 32]);
             TranslationSink::new(&mut stream, &mut memory, &mut out, &mut backlog).translate(b"");
             backlog.bytes = frames.clone().into_bytes();
             loop {

@@ -28,7 +28,7 @@ pub(super) struct ClientPermits {
 pub(super) struct TwoStepEvents {
     route: String,
     pub(crate) path: PathTemplate,
-    pending: PendingRuns<PipeReader<ClientPermits>>,
+    pending: PendingRuns<PipeReader>,
     reader_timeout: Duration,
 }
 
@@ -55,14 +55,14 @@ impl TwoStepEvents {
         &self,
         caller: &CallerContext,
         ids: &RunIds,
-    ) -> Result<RunReservation<PipeReader<ClientPermits>>, Rejection> {
+    ) -> Result<RunReservation<PipeReader>, Rejection> {
         let thread_id = ids.thread_id.text().unwrap_or_default();
         let thread = thread_key(&self.route, caller, &thread_id);
         self.pending.reserve(PendingKey { thread, caller: caller_key(caller) }, self.reader_timeout)
     }
 
     /// Takes the run that the request's caller has started in this thread.
-    fn take(&self, thread_id: &str, request: &Request<Incoming>) -> Option<PipeReader<ClientPermits>> {
+    fn take(&self, thread_id: &str, request: &Request<Incoming>) -> Option<PipeReader> {
         self.pending.take(&thread_key(&self.route, caller_of(request), thread_id))
     }
 }

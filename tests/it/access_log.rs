@@ -181,6 +181,35 @@ async fn warns_of_an_agent_that_uses_another_dialect_than_configured() {
     assert_eq!((&line["configured"], &line["looks_like"]), (&"ag-ui".into(), &"hai".into()));
 }
 
+/// Only AG-UI 1.0 declares its version, and clients before it may share a route with those of 1.0.
+#[tokio::test]
+async fn warns_of_a_client_that_uses_another_dialect_than_configured() {
+    let agent = Agent::with_response(HEAD.to_owned() + &complete_run());
+    let routes: String = ["hai", "cloudbase", "ag-ui-0", "ag-ui", "auto"]
+        .map(|client| format!("  - {{path: /{client}, client: {client}, agent: ag-ui, upstream: '{}'}}\n", agent.url()))
+        .concat();
+    let mut gateway = Gateway::start(Setup { routes: &format!("routes:\n{routes}"), ..Setup::default() }).await;
+    let declared = INPUT.replace("{\"threadId\"", "{\"protocolVersion\":\"1.0\",\"threadId\"");
+    for (path, body) in [
+        ("/ag-ui", &*declared),
+        ("/ag-ui-0", &declared),
+        ("/auto", &declared),
+        ("/hai", INPUT),
+        ("/hai", &declared),
+        ("/cloudbase", &declared),
+    ] {
+        assert_eq!(send_request(gateway.data, post(path, "Connection: close\r\n", body)).await.status, 200);
+    }
+    for client in ["hai", "cloudbase"] {
+        let line = gateway.next_log("the client's dialect is not the one in `client` of the route").await;
+        assert_eq!((&line["level"], &line["route"]), (&"WARN".into(), &format!("/{client}").into()));
+        assert_eq!((&line["configured"], &line["looks_like"]), (&client.into(), &"ag-ui".into()));
+        assert_eq!((&line["because"], &line["run_id"]), (&"the request has a protocolVersion".into(), &"r1".into()));
+    }
+    let log = gateway.terminate().await;
+    assert_eq!(log.matches("the client's dialect is not").count(), 0, "{log}");
+}
+
 /// "Escaped and cut in logs" (failures.md): an id with any content stays on one line, without control characters.
 #[tokio::test]
 async fn escapes_and_truncates_ids_in_log_lines() {

@@ -6,7 +6,7 @@ use super::support::agent::{Agent, Step, write};
 use super::support::client::{Client, INPUT, post, post_run};
 use super::support::eventually;
 use super::support::gateway::{Gateway, Setup};
-use super::support::sse::{CLOSED, FINISHED, HEAD, OPENED, STARTED};
+use super::support::sse::{CLOSED, FINISHED, HEAD, OPENED, STARTED, assert_refused};
 use diglot::codec::sse::SseLimits;
 use diglot::dialect::{PeerDialect, PeerVersion};
 use diglot::event::run::RunEnding;
@@ -210,6 +210,49 @@ async fn ends_runs_that_hold_too_much_together() {
     assert!(late.text().contains("run_memory_full"), "{}", late.text());
     drop(clients);
     gateway.wait_for_metric("diglot_run_memory_bytes", 0.0).await;
+}
+
+/// Runs keep the ids of their requests till they end. All of them together use no more than half of the limit and those of one
+/// caller a quarter, and runs without room are refused before the agent hears of them.
+#[tokio::test]
+async fn refuses_runs_that_keep_too_much_of_their_requests() {
+    const LIMIT: f64 = 8.0 * 1024.0 * 1024.0;
+    let agent = Agent::with_script(vec![Step::Read, write([HEAD, STARTED].concat()), Step::Pause]);
+    let route = format!("{{name: run, path: /run, client: ag-ui, agent: ag-ui, upstream: \"{}\"}}", agent.url());
+    let top = "limits: {run_memory: 8MiB}\ntrusted_proxies: [127.0.0.1/32]";
+    let gateway = Gateway::start(Setup { top, routes: &format!("routes: [{route}]"), ..Setup::default() }).await;
+    let filler = "x".repeat(600);
+    let messages: Vec<_> =
+        (0..1000).map(|at| format!(r#"{{"id":"{at}{filler}","role":"user","content":"x"}}"#)).collect();
+    let long = INPUT.replace(r#""messages":["#, &format!(r#""messages":[{},"#, messages.join(",")));
+    assert!(long.len() > 600_000, "{INPUT}");
+    let start = async |caller: u8, body: &str| {
+        let mut client = Client::connect(gateway.data).await;
+        client.send(post("/run", &format!("X-Forwarded-For: 192.0.2.{caller}\r\n"), body)).await;
+        client
+    };
+    let mut open = Vec::new();
+    // A quarter for each of two callers, and what is left of the half for the third.
+    for (caller, fitting) in [(0, 2), (1, 2), (2, 1)] {
+        for _ in 0..fitting {
+            let mut client = start(caller, &long).await;
+            assert_eq!(client.read_head().await.status, 200);
+            open.push(client);
+        }
+        let refused = start(caller, &long).await.read_answer().await;
+        assert_refused(&refused, 503, "run_memory_full");
+        assert_eq!(refused.header("retry-after"), Some("1"));
+    }
+    assert_eq!(agent.connection_count(), open.len());
+    let used = gateway.metric("diglot_run_memory_bytes").await;
+    assert!((5.0 * 600_000.0..LIMIT / 2.0).contains(&used), "{used}");
+    // A short conversation starts.
+    let mut short = start(9, INPUT).await;
+    assert_eq!(short.read_head().await.status, 200);
+    drop(open);
+    gateway.wait_for_metric("diglot_run_memory_bytes", 0.0).await;
+    let mut again = start(0, &long).await;
+    assert_eq!(again.read_head().await.status, 200);
 }
 
 /// Slow clients together use no more than their limit: those that have waited longest are disconnected, and others served.

@@ -242,6 +242,57 @@ fn lists_the_gates_in_their_order() {
     assert_eq!(route["settings"]["tools"], "[search]");
 }
 
+/// The output says in sentences what is translated and what a user would not see, also for a dialect that is not known yet.
+#[test]
+fn explains_the_translation_and_what_is_not_shown() {
+    let routes = [
+        ("/a", "{dialect: hai, content: string}", "ag-ui"),
+        ("/b", "auto", "hai"),
+        ("/c", "hai", "auto"),
+        ("/d", "ag-ui", "ag-ui"),
+    ];
+    let routes = routes.map(|(path, client, agent)| {
+        format!("  - {{path: {path}, client: {client}, agent: {agent}, upstream: \"http://127.0.0.1:9/\"}}\n")
+    });
+    let file = TempFile::new(&format!("routes:\n{}", routes.concat()));
+    let explain = |path, body| run_explain_route(file.path(), ("POST", path, &[JSON], body), "text").1;
+    let expect = |printed: &str, lines: &[&str]| {
+        for line in lines {
+            assert!(printed.lines().any(|own| own == *line), "{line} is not in\n{printed}");
+        }
+    };
+    expect(
+        &explain("/a", None),
+        &[
+            "  translation        requests from hai to ag-ui, events from ag-ui to hai",
+            "not shown to the client's user, if the agent sends it",
+            "  activity_not_shown     the receiver's dialect has no form for an activity: it is carried, and not shown",
+        ],
+    );
+    expect(
+        &explain("/b", None),
+        &[
+            "  client             auto: detected from each request; --body FILE shows the result",
+            "  translation        requests from the client's dialect to hai, events from hai to the client's dialect",
+            "  subagent_not_shown     the receiver's dialect has no form for a subagent, or for one of its steps: it is \
+             carried, and not shown (clients of ag-ui-0, ag-ui-snake, cloudbase, social-app)",
+        ],
+    );
+    let declared = INPUT.replace("{\"threadId\"", "{\"protocolVersion\":\"1.0\",\"threadId\"");
+    let printed = explain("/b", Some(&*declared));
+    expect(&printed, &["  translation        requests from ag-ui to hai, events from hai to ag-ui"]);
+    assert!(!printed.contains("not shown to"), "{printed}");
+    expect(&explain("/c", None), &["  agent              auto: detected from the events of each run"]);
+    expect(&explain("/d", None), &["  translation        both sides use ag-ui; the guard enforces the rules of a run"]);
+    // A HAI agent that gets text as strings has no form for reasoning.
+    let thought = r#"{"messages":[{"id":"x","role":"reasoning","content":"x"}]}"#;
+    let printed = explain("/b", Some(thought));
+    let explanation = explain_as_json(file.path(), ("POST", "/b", &[JSON], Some(thought)));
+    let lost = &explanation["route"]["agent_requests"][0]["losses"][0];
+    assert_eq!((&lost["loss"], &lost["count"]), (&"reasoning_not_shown".into(), &1.into()), "{explanation}");
+    expect(&printed, &["lost in the request"]);
+}
+
 #[test]
 fn lists_both_steps_of_a_two_step_agent() {
     let file = TempFile::new(&config_yaml("http://127.0.0.1:9/chat?a=b"));

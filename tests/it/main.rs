@@ -43,6 +43,7 @@
 //! - `resume`: runs that outlive their clients: joining, stopping, retention.
 //! - `schema`: the JSON Schema of the configuration, compared with a validator and with `diglot check`.
 //! - `secrets`: no credential appears in logs, metrics, responses or the output of commands.
+//! - `shortcut`: the shortcut for repeated frames gives what the full way gives.
 //! - `smuggling`: ambiguous HTTP/1 requests.
 //! - `soak`: a mixed load for a long time, which only `make soak` runs.
 //! - `status`: the status plane.
@@ -97,6 +98,7 @@ mod resume;
 mod run_guard;
 mod schema;
 mod secrets;
+mod shortcut;
 mod smuggling;
 mod soak;
 mod status;

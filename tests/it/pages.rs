@@ -48,22 +48,6 @@ fn shapes(source: &str) -> Vec<(String, String)> {
     all
 }
 
-/// The sentences that document the repairs and losses, by label.
-fn label_docs(source: &str) -> Vec<(String, String)> {
-    let (mut all, mut doc) = (Vec::new(), Vec::new());
-    for line in source.lines().map(str::trim) {
-        match (line.strip_prefix("/// "), line.split_once(" = \"")) {
-            (Some(sentence), _) => doc.push(sentence),
-            (None, Some((_, rest))) => {
-                let label = rest.split('"').next().unwrap_or_default();
-                all.push((label.to_owned(), std::mem::take(&mut doc).join(" ")));
-            }
-            (None, None) => doc.clear(),
-        }
-    }
-    all
-}
-
 fn field_names(fields: &[Field]) -> String {
     fields.iter().map(|field| format!("`{}`", field.camel())).collect::<Vec<_>>().join(", ")
 }
@@ -181,15 +165,11 @@ fn page() -> String {
         &mut out,
         "\n## Repairs and losses\n\nA repair changes an event, or adds one, and loses nothing: a value that the client cannot accept is carried in the event's\nmetadata. A loss leaves something out or, if its label ends with `_not_shown`, carries content that the receiver does not show: the\nclient's user does not see it or, in a request, the agent. The labels are those of `diglot_repairs_total` and `diglot_losses_total`, of `repair_names`\nand `loss_names` in the log, and of `--explain`. With `guard: strict`, only an agent that broke a rule ends its run.\n\n| label | is a | what happened | what Diglot does | the broken rule, if any |\n|---|---|---|---|---|",
     );
-    let source = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/event/repair.rs"));
-    let sentences = label_docs(&source.expect("the source"));
-    let repairs = EventRepair::ALL.iter().map(|one| (one.label(), "repair", one.rule()));
+    let repairs = EventRepair::ALL.iter().map(|one| (one.label(), "repair", one.description(), one.rule()));
     let loss_class = |one: &EventLoss| if one.is_carried() { "loss, carried" } else { "loss" };
-    let losses = EventLoss::ALL.iter().map(|one| (one.label(), loss_class(one), one.rule()));
-    for (label, class, rule) in repairs.chain(losses) {
-        let (_, doc) =
-            sentences.iter().find(|(own, _)| own == label).unwrap_or_else(|| panic!("{label} has no sentence"));
-        let (cause, effect) = doc.split_once(": ").unwrap_or_else(|| panic!("{label} lacks a colon: {doc}"));
+    let losses = EventLoss::ALL.iter().map(|one| (one.label(), loss_class(one), one.description(), one.rule()));
+    for (label, class, description, rule) in repairs.chain(losses) {
+        let (cause, effect) = description.split_once(": ").unwrap_or_else(|| panic!("{label} lacks a colon"));
         write_line(
             &mut out,
             format_args!("| `{label}` | {class} | {cause} | {effect} | {} |", rule.unwrap_or_default()),

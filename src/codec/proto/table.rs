@@ -3,7 +3,7 @@
 //! Rows are ordered by field number, because `@ag-ui/proto` writes them in that order. A test compares every row with
 //! the schema, and an event's rows with the slots of its [`EventType`].
 
-use crate::event::{EventType, Field as F};
+use crate::event::{EventType, Field as F, input};
 
 #[derive(Debug)]
 pub(super) struct MessageSchema {
@@ -265,9 +265,9 @@ static CONTEXT: MessageSchema =
 static RESUME: MessageSchema = MessageSchema {
     name: "ResumeEntry",
     body: MessageBody::Rows(&[
-        row(1, "interruptId", Text, DefaultValue),
-        row(2, "status", Text, DefaultValue),
-        row(3, "payload", NonNullValue, Omitted),
+        row(1, input::INTERRUPT_ID, Text, DefaultValue),
+        row(2, input::STATUS, Text, DefaultValue),
+        row(3, input::PAYLOAD, NonNullValue, Omitted),
         opt(4, F::Metadata, Struct),
     ]),
 };

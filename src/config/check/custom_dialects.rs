@@ -57,7 +57,7 @@ impl ConfigChecker<'_> {
         let name = own.name.require(self, &place).and_then(|written| self.read_dialect_name(written, &place));
         let place = at.key("extends").with_example("the dialect to extend, such as `extends: ag-ui`");
         let base = own.extends.require(self, &place);
-        let base = base.and_then(|written| self.resolve_dialect(&written.value, &place.with_position_of(written)));
+        let base = base.and_then(|written| self.resolve_dialect(&written.value, &place.with_position_of(written), &[]));
         let (name, base) = (name?, base?);
         let before = self.problems.len();
         let events = self.check_events(base, &own.events, &at.key("events"));

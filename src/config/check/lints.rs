@@ -7,10 +7,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::config::access::{ApiKeyListConfig, CorsConfig, UpstreamHeaderConfig, UpstreamHeaderValue};
 use crate::config::checker::{ConfigChecker, Place};
-use crate::config::file::{self, ConfigFile};
+use crate::config::file::{self, ConfigFile, PeerDialectSpec, Scalar};
+use crate::config::kind;
 use crate::config::listen::ListenerConfig;
 use crate::config::problem::may_hold_password;
 use crate::config::replay::{OnDisconnect, ReplayStoreKind};
+use crate::config::section::Required;
+use crate::config::text::Spanned;
 use crate::config::{Config, RouteConfig, UpstreamAddress, UpstreamConfig};
 
 /// The shortest `continue for` duration without a warning.
@@ -30,6 +33,7 @@ impl ConfigChecker<'_> {
         for (index, (written, route)) in file.routes.value.iter().zip(&config.routes).enumerate() {
             let at = Place::new("routes").index(index).with_position_of(written);
             self.lint_open_route(config, route, &written.value, &at);
+            self.lint_interrupt_tools(&written.value, route, &at);
             self.lint_route(&written.value, route, &at);
         }
     }
@@ -150,6 +154,22 @@ impl ConfigChecker<'_> {
         self.report_warning(at, message, hint);
     }
 
+    /// Warns about the tool for interrupts where it is never called.
+    fn lint_interrupt_tools(&mut self, written: &file::RouteSpec, route: &RouteConfig, at: &Place) {
+        if let Some(tool) = written_interrupt_tool(&written.agent) {
+            let message = "only clients are asked by a tool, so this has no effect";
+            let place = at.key("agent").value_of("interrupt_tool", tool);
+            self.report_warning(&place, message, "write it in `client`, or remove it");
+        }
+        if let Some(tool) = written_interrupt_tool(&written.client)
+            && route.client.interrupt_form().is_none()
+        {
+            let message = "clients of this version get interrupts as such, so this has no effect";
+            let place = at.key("client").value_of("interrupt_tool", tool);
+            self.report_warning(&place, message, "remove it, or write a `pin` below `0.0.57`");
+        }
+    }
+
     fn lint_route(&mut self, written: &file::RouteSpec, route: &RouteConfig, at: &Place) {
         if let OnDisconnect::Continue(time) = route.on_disconnect
             && time < MIN_RECONNECT
@@ -178,6 +198,13 @@ impl ConfigChecker<'_> {
             let message = "credentials are sent to this agent unencrypted";
             self.report_warning(&at.value_of("upstream", upstream), message, hint);
         }
+    }
+}
+
+fn written_interrupt_tool(side: &Required<Spanned<PeerDialectSpec>>) -> Option<&Scalar<kind::ClientTool>> {
+    match &side.as_ref()?.value {
+        PeerDialectSpec::Mapping(mapping) => mapping.interrupt_tool.as_ref(),
+        PeerDialectSpec::Name(_) => None,
     }
 }
 

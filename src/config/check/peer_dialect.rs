@@ -14,7 +14,7 @@ impl FileValue for PeerDialectSpec {
     fn check(&self, checker: &mut ConfigChecker<'_>, at: &Place) -> Option<PeerDialect> {
         match self {
             PeerDialectSpec::Name(name) if **name == *dialect::AUTO => Some(PeerDialect::new_auto()),
-            PeerDialectSpec::Name(name) => checker.resolve_dialect(name, at).map(PeerDialect::new),
+            PeerDialectSpec::Name(name) => checker.resolve_dialect(name, at, &[dialect::AUTO]).map(PeerDialect::new),
             PeerDialectSpec::Mapping(mapping) => mapping.check(checker, at),
         }
     }
@@ -33,7 +33,7 @@ impl FileValue for PeerDialectMapping {
             checker.report_error(&place, format!("`{}` takes no options", dialect::AUTO), hint);
             return None;
         }
-        let dialect = checker.resolve_dialect(&name.value, &place)?;
+        let dialect = checker.resolve_dialect(&name.value, &place, &[])?;
         let mut side = PeerDialect::new(dialect);
         let setters = [
             checker.read_option(dialect, self.content.as_ref(), at, "content"),
@@ -81,15 +81,23 @@ impl ConfigChecker<'_> {
         None
     }
 
-    pub(super) fn resolve_dialect(&mut self, name: &str, at: &Place) -> Option<&'static Dialect> {
+    /// Finds the dialect with this name. `other_names` are suggested too.
+    pub(super) fn resolve_dialect(
+        &mut self,
+        name: &str,
+        at: &Place,
+        other_names: &[&'static str],
+    ) -> Option<&'static Dialect> {
         let scalar = self.expand_scalar(name, at)?;
         let dialect = self.find_dialect(&scalar.text);
-        let built_in: Vec<&str> = dialect::ALL.iter().map(|dialect| dialect.name).collect();
+        let built_in = dialect::ALL.iter().map(|dialect| dialect.name);
+        let built_in: Vec<&str> = built_in.chain(other_names.iter().copied()).collect();
         let may_be_unnamed =
             self.kinds_with_unnamed.contains(&ReferenceKind::Dialect) && nearest(&scalar.text, &built_in).is_empty();
         if dialect.is_none() && !may_be_unnamed && !self.invalid_dialects.contains(&scalar.text) {
             // A suggestion would reveal the value of a variable.
-            let nearest = did_you_mean(if scalar.substituted { "" } else { &scalar.text }, &self.dialect_names());
+            let known = [&self.dialect_names(), other_names].concat();
+            let nearest = did_you_mean(if scalar.substituted { "" } else { &scalar.text }, &known);
             let hint = hint_for_quotes(name).map_or(nearest, str::to_owned);
             self.report_error(at, format!("{} is not a dialect", scalar.display), hint);
         }

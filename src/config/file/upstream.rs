@@ -70,6 +70,7 @@ section! {
         /// Consecutive failed runs after which an address is ejected: no connection, no response, or 502, 503 or 504.
         pub(crate) failures: Scalar<kind::Count> = text("5");
         /// Time for which it is ejected; doubled each time it fails again after its return, to at most 5 minutes.
+        /// After failures of one caller's runs only, a run of another caller may try it earlier.
         pub(crate) duration as "for": Scalar<kind::Duration> = text("30s");
     }
 }

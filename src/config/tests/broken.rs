@@ -370,6 +370,22 @@ f:4:12: routes[0].agent: `hia` is not a dialect
 ",
     ),
     (
+        "a misspelled `auto`, which has no mapping and no variants",
+        r"
+dialects: [{name: acme, extends: autoo}]
+routes:
+  - {path: /a, client: autoo, agent: {dialect: autoo}, upstream: http://h/}
+",
+        r"
+f:1:34: dialects[0].extends: `autoo` is not a dialect
+  hint: use one of: `ag-ui`, `ag-ui-0`, `hai`, `ag-ui-snake`, `cloudbase`, `social-app`
+f:3:24: routes[0].client: `autoo` is not a dialect
+  hint: did you mean `auto`?
+f:3:48: routes[0].agent.dialect: `autoo` is not a dialect
+  hint: use one of: `ag-ui`, `ag-ui-0`, `hai`, `ag-ui-snake`, `cloudbase`, `social-app`
+",
+    ),
+    (
         "an option that the dialect does not have",
         r"
 routes:
@@ -863,7 +879,7 @@ f:3:19: listeners.data: `${SECRET}:80`, with its variables expanded, is not an a
 f:6:11: routes[0].path: `${SECRET}`, with its variables expanded, does not begin with `/`
   hint: write a path such as `/agents/chat`
 f:7:13: routes[0].client: `${SECRET}`, with its variables expanded, is not a dialect
-  hint: use one of: `ag-ui`, `ag-ui-0`, `hai`, `ag-ui-snake`, `cloudbase`, `social-app`
+  hint: use one of: `ag-ui`, `ag-ui-0`, `hai`, `ag-ui-snake`, `cloudbase`, `social-app`, `auto`
 f:8:36: routes[0].agent.content: `${SECRET}`, with its variables expanded, is not a valid choice
   hint: write `string` or `blocks`
 f:9:16: routes[0].upstream[0]: `${SECRET}`, with its variables expanded, has no scheme

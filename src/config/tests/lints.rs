@@ -85,6 +85,21 @@ f:3:53: warning: routes[1].upstream: credentials are sent to this agent unencryp
 ",
     ),
     (
+        "tools for interrupts that are never called",
+        r#"
+routes:
+  - {path: /a, client: {dialect: hai, interrupt_tool: x}, agent: {dialect: hai, interrupt_tool: x}, upstream: "http://h/"}
+  - {path: /b, client: {dialect: ag-ui-0, pin: 0.0.57, interrupt_tool: x}, agent: hai, upstream: "http://h/"}
+  - {path: /c, client: {dialect: ag-ui-0, pin: 0.0.53, interrupt_tool: x}, agent: hai, upstream: "http://h/"}
+"#,
+        r"
+f:2:97: warning: routes[0].agent.interrupt_tool: only clients are asked by a tool, so this has no effect
+  hint: write it in `client`, or remove it
+f:3:72: warning: routes[1].client.interrupt_tool: clients of this version get interrupts as such, so this has no effect
+  hint: remove it, or write a `pin` below `0.0.57`
+",
+    ),
+    (
         "tiers, times, keys and pages",
         r#"
 auth:

@@ -11,8 +11,10 @@
 //! this module writes bodies of unknown length.
 
 use super::read_ahead::{ReadAheadStream, buffer_available};
+use crate::proxy::relayed_run::{RelayedPiece, RelayedRun, RelayedRunSlot};
+use crate::proxy::spare_buffer;
 use crate::telemetry::label::ConnectionRejectReason;
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use http::{Method, Request, Response};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
@@ -23,7 +25,7 @@ use parking_lot::Mutex;
 use pingora_core::server::ShutdownWatch;
 use std::error::Error;
 use std::future::{Future, poll_fn};
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, Write};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -88,12 +90,12 @@ where
     // Boxed, so that it can be freed during a stream.
     let mut connection = Box::new(builder.serve_connection(io, service));
     let mut is_closing = false;
-    let (body, framing) = loop {
+    let (body, run, framing) = loop {
         let served = poll_fn(|cx| match Pin::new(&mut *connection).poll(cx) {
             // Any other error belongs to a request that is counted elsewhere.
             Poll::Ready(Err(why)) if why.is_parse() => Poll::Ready(Err(ConnectionRejectReason::NotHttp)),
             Poll::Ready(_) => Poll::Ready(Ok(None)),
-            Poll::Pending => handoff.lock().take_body().map_or(Poll::Pending, |written| Poll::Ready(Ok(Some(written)))),
+            Poll::Pending => handoff.lock().poll_body(cx).map(|written| Ok(Some(written))),
         });
         tokio::select! {
             written = served => match written? {
@@ -106,13 +108,7 @@ where
     };
     let parts = connection.into_parts();
     let HeadTap { io, .. } = parts.io.into_inner();
-    Ok(Some(Box::new(RawChunkedWriter {
-        io,
-        body,
-        framing,
-        write_state: RawWriteState::Idle,
-        read_ahead: parts.read_buf.to_vec(),
-    })))
+    Ok(Some(Box::new(RawChunkedWriter { io, body, run, framing, chunk: None, read_ahead: parts.read_buf.to_vec() })))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,27 +154,33 @@ enum HandoffState<B> {
     Flushing,
     Captured {
         body: B,
+        run: Option<RelayedRun>,
         written: Vec<u8>,
     },
 }
 
 impl<B> HandoffState<B> {
-    fn capture(&mut self, body: B) -> HyperBody<B> {
+    fn capture(&mut self, body: B, run: Option<&RelayedRunSlot>) -> HyperBody<B> {
         match self {
             HandoffState::Idle => {
-                *self = HandoffState::Captured { body, written: Vec::new() };
+                let run = run.and_then(RelayedRunSlot::take);
+                *self = HandoffState::Captured { body, run, written: Vec::new() };
                 HyperBody::Captured
             }
             HandoffState::Flushing | HandoffState::Captured { .. } => HyperBody::Inline(body),
         }
     }
 
-    fn take_body(&mut self) -> Option<(B, BodyFraming)> {
-        let HandoffState::Captured { written, .. } = self else { return None };
-        let framing = BodyFraming::parse(written)?;
+    /// Returns the body once its head is written. Until then its run is executed here.
+    fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<(B, Option<RelayedRun>, BodyFraming)> {
+        let HandoffState::Captured { run, written, .. } = self else { return Poll::Pending };
+        let Some(framing) = BodyFraming::parse(written) else {
+            run.iter_mut().for_each(|run| run.poll_run(cx));
+            return Poll::Pending;
+        };
         match std::mem::replace(self, HandoffState::Idle) {
-            HandoffState::Captured { body, .. } => Some((body, framing)),
-            HandoffState::Idle | HandoffState::Flushing => None,
+            HandoffState::Captured { body, run, .. } => Poll::Ready((body, run, framing)),
+            HandoffState::Idle | HandoffState::Flushing => Poll::Pending,
         }
     }
 }
@@ -221,11 +223,13 @@ where
     type Output = Result<Response<HyperBody<B>>, E>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let (parts, body) = ready!(Pin::new(&mut self.inner).poll(cx))?.into_parts();
+        let (mut parts, body) = ready!(Pin::new(&mut self.inner).poll(cx))?.into_parts();
+        // Dropped if hyper writes the body: then the run has a task of its own.
+        let run = parts.extensions.remove::<RelayedRunSlot>();
         let is_stream = body.size_hint().exact().is_none() && !body.is_end_stream();
         let body = match self.handoff.take().filter(|_| is_stream) {
             None => HyperBody::Inline(body),
-            Some(handoff) => handoff.lock().capture(body),
+            Some(handoff) => handoff.lock().capture(body, run.as_ref()),
         };
         Poll::Ready(Ok(Response::from_parts(parts, body)))
     }
@@ -301,17 +305,13 @@ impl<I: AsyncWrite + Unpin, B> AsyncWrite for HeadTap<I, B> {
 
 struct RawChunkedWriter<I, B> {
     io: I,
+    /// kept until the end, also if `run` provides the bytes
     body: B,
+    run: Option<RelayedRun>,
     framing: BodyFraming,
-    write_state: RawWriteState,
+    chunk: Option<Http1Chunk>,
     /// bytes of later requests
     read_ahead: Vec<u8>,
-}
-
-enum RawWriteState {
-    Idle,
-    Chunk(Http1Chunk),
-    FinalChunk(Http1Chunk),
 }
 
 impl<I, B> Future for RawChunkedWriter<I, B>
@@ -322,77 +322,139 @@ where
     type Output = io::Result<()>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let RawChunkedWriter { io, body, framing, write_state, read_ahead } = &mut *self;
-        buffer_available(io, read_ahead, READ_AHEAD_LIMIT, cx)?;
+        let this = &mut *self;
+        if let Some(run) = &mut this.run {
+            run.poll_run(cx);
+        }
+        buffer_available(&mut this.io, &mut this.read_ahead, READ_AHEAD_LIMIT, cx)?;
         loop {
-            match write_state {
-                RawWriteState::Chunk(chunk) => match chunk.poll_write(io, cx)? {
-                    Poll::Ready(()) => *write_state = RawWriteState::Idle,
+            if let Some(chunk) = &mut this.chunk {
+                if chunk.poll_write(&mut this.io, cx)?.is_pending() {
                     // A client that reads nothing was disconnected: the chunk is freed, too.
-                    Poll::Pending if body.size_hint().exact() == Some(0) => {
-                        return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
-                    }
-                    Poll::Pending => return Poll::Pending,
-                },
-                RawWriteState::FinalChunk(chunk) => {
-                    ready!(chunk.poll_write(io, cx))?;
-                    return Pin::new(io).poll_flush(cx);
+                    return if this.is_disconnected() { Poll::Ready(Err(aborted())) } else { Poll::Pending };
                 }
-                RawWriteState::Idle => match Pin::new(&mut *body).poll_frame(cx) {
-                    Poll::Ready(Some(Ok(frame))) => {
-                        // An empty chunk would end the body [RFC 9112 §7.1].
-                        if let Some(data) = frame.into_data().ok().filter(|data| !data.is_empty()) {
-                            *write_state = RawWriteState::Chunk(Http1Chunk::new(data, framing.is_chunked()));
-                        }
-                    }
-                    // The body was aborted. Closing without a last chunk tells the client.
-                    Poll::Ready(Some(Err(_))) => return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into())),
-                    Poll::Ready(None) => {
-                        *write_state = RawWriteState::FinalChunk(Http1Chunk::final_chunk(framing.is_chunked()));
-                    }
-                    Poll::Pending => {
-                        let _ = Pin::new(io).poll_flush(cx)?;
-                        return Poll::Pending;
-                    }
-                },
+                if chunk.is_last {
+                    return Pin::new(&mut this.io).poll_flush(cx);
+                }
+                this.chunk = None;
+            }
+            match this.poll_chunk(cx)? {
+                Poll::Ready(chunk) => this.chunk = Some(chunk),
+                Poll::Pending => {
+                    let _ = Pin::new(&mut this.io).poll_flush(cx)?;
+                    return Poll::Pending;
+                }
             }
         }
     }
 }
 
-/// One chunk [RFC 9112 §7.1], or only its data if the body ends with the connection.
+impl<I, B: Body<Data = Bytes> + Unpin> RawChunkedWriter<I, B> {
+    /// Returns what to write next, or an error if the body was aborted: closing without a last chunk tells the client.
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Http1Chunk>> {
+        let (data, is_last) = match &self.run {
+            Some(run) => match run.take_piece() {
+                RelayedPiece::Nothing => return Poll::Pending,
+                RelayedPiece::Bytes { bytes, is_last } => (ChunkData::Owned(bytes), is_last),
+                RelayedPiece::Aborted => return Poll::Ready(Err(aborted())),
+            },
+            None => match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
+                Some(Ok(frame)) => (ChunkData::Shared(frame.into_data().unwrap_or_default()), false),
+                Some(Err(_)) => return Poll::Ready(Err(aborted())),
+                None => (ChunkData::Shared(Bytes::new()), true),
+            },
+        };
+        Poll::Ready(Ok(Http1Chunk::new(data, self.framing.is_chunked(), is_last)))
+    }
+
+    fn is_disconnected(&self) -> bool {
+        match &self.run {
+            Some(run) => run.is_closed(),
+            None => self.body.size_hint().exact() == Some(0),
+        }
+    }
+}
+
+fn aborted() -> io::Error {
+    io::ErrorKind::ConnectionAborted.into()
+}
+
+/// One chunk and perhaps the end [RFC 9112 §7.1], or only the data if the body ends with the connection.
 struct Http1Chunk {
-    size_line: Bytes,
-    data: Bytes,
+    size_line: [u8; MAX_SIZE_LINE],
+    size_line_length: usize,
+    data: ChunkData,
     suffix: &'static [u8],
+    is_last: bool,
+    written: usize,
+}
+
+const MAX_SIZE_LINE: usize = 2 * size_of::<usize>() + 2;
+
+enum ChunkData {
+    Shared(Bytes),
+    /// perhaps the thread's spare buffer
+    Owned(Vec<u8>),
+}
+
+impl ChunkData {
+    fn as_slice(&self) -> &[u8] {
+        match self {
+            ChunkData::Shared(bytes) => bytes,
+            ChunkData::Owned(bytes) => bytes,
+        }
+    }
 }
 
 impl Http1Chunk {
-    fn new(data: Bytes, chunked: bool) -> Self {
-        if !chunked {
-            return Http1Chunk { size_line: Bytes::new(), data, suffix: b"" };
+    fn new(data: ChunkData, is_chunked: bool, is_last: bool) -> Self {
+        let length = data.as_slice().len();
+        let mut size_line = [0; MAX_SIZE_LINE];
+        let mut unused = size_line.as_mut_slice();
+        // An empty chunk would end the body.
+        if is_chunked && length > 0 {
+            let _ = write!(unused, "{length:X}\r\n");
         }
-        Http1Chunk { size_line: format!("{:X}\r\n", data.len()).into(), data, suffix: b"\r\n" }
-    }
-
-    fn final_chunk(chunked: bool) -> Self {
-        Http1Chunk { size_line: Bytes::new(), data: Bytes::new(), suffix: if chunked { b"0\r\n\r\n" } else { b"" } }
+        let size_line_length = MAX_SIZE_LINE - unused.len();
+        let suffix: &[u8] = match (is_chunked, length > 0, is_last) {
+            (true, true, true) => b"\r\n0\r\n\r\n",
+            (true, true, false) => b"\r\n",
+            (true, false, true) => b"0\r\n\r\n",
+            (false, ..) | (true, false, false) => b"",
+        };
+        Http1Chunk { size_line, size_line_length, data, suffix, is_last, written: 0 }
     }
 
     fn poll_write<I: AsyncWrite + Unpin>(&mut self, io: &mut I, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while self.size_line.len() + self.data.len() + self.suffix.len() > 0 {
-            let slices = [IoSlice::new(&self.size_line), IoSlice::new(&self.data), IoSlice::new(self.suffix)];
-            let mut written = ready!(Pin::new(&mut *io).poll_write_vectored(cx, &slices))?;
-            if written == 0 {
-                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+        loop {
+            let mut skipped = self.written;
+            let slices = [&self.size_line[..self.size_line_length], self.data.as_slice(), self.suffix].map(|part| {
+                let (written, rest) = part.split_at(skipped.min(part.len()));
+                skipped -= written.len();
+                IoSlice::new(rest)
+            });
+            if slices.iter().all(|part| part.is_empty()) {
+                return Poll::Ready(Ok(()));
             }
-            for part in [&mut self.size_line, &mut self.data] {
-                let taken = written.min(part.len());
-                part.advance(taken);
-                written -= taken;
+            match Pin::new(&mut *io).poll_write_vectored(cx, &slices)? {
+                Poll::Ready(0) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                Poll::Ready(written) => self.written += written,
+                Poll::Pending => {
+                    // The spare buffer is mostly larger.
+                    if let ChunkData::Owned(bytes) = &mut self.data {
+                        bytes.shrink_to_fit();
+                    }
+                    return Poll::Pending;
+                }
             }
-            self.suffix = &self.suffix[written..];
         }
-        Poll::Ready(Ok(()))
+    }
+}
+
+impl Drop for Http1Chunk {
+    fn drop(&mut self) {
+        if let ChunkData::Owned(bytes) = &mut self.data {
+            spare_buffer::put_back(std::mem::take(bytes));
+        }
     }
 }

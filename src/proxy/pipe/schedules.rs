@@ -10,7 +10,7 @@ use shuttle::thread;
 const PIECES: u8 = 6;
 const CAPACITY: usize = 2;
 
-fn read_all(mut reader: PipeReader<()>) -> Result<Vec<u8>, BodyAborted> {
+fn read_all(mut reader: PipeReader) -> Result<Vec<u8>, BodyAborted> {
     let mut bytes = Vec::new();
     while let Some(frame) = block_on(reader.frame()) {
         bytes.extend_from_slice(&frame?.into_data().expect("data"));
@@ -18,7 +18,7 @@ fn read_all(mut reader: PipeReader<()>) -> Result<Vec<u8>, BodyAborted> {
     Ok(bytes)
 }
 
-fn write_all(writer: &PipeWriter<()>) -> Result<(), PipeClosed> {
+fn write_all(writer: &PipeWriter) -> Result<(), PipeClosed> {
     (1..=PIECES).try_for_each(|piece| block_on(writer.write(&mut vec![piece])))
 }
 

@@ -11,11 +11,11 @@ use std::task::Wake;
 use std::time::Duration;
 use tokio::time::timeout;
 
-async fn next_data(reader: &mut PipeReader<()>) -> Option<Bytes> {
+async fn next_data(reader: &mut PipeReader) -> Option<Bytes> {
     reader.frame().await.map(|frame| frame.expect("not cut off").into_data().expect("data"))
 }
 
-async fn finish<T: Send + 'static>(writer: PipeWriter<T>) {
+async fn finish(writer: PipeWriter) {
     let metrics = Arc::new(Metrics::new().expect("unique names"));
     writer.finish(&SlowClients::new(usize::MAX, metrics), [0; 32]).await;
 }
@@ -151,7 +151,7 @@ async fn stops_waiting_and_writing_when_the_client_leaves() {
 const SOON: Duration = Duration::from_secs(1);
 
 /// Returns a two-byte pipe with an attached client, and a function that returns whether its resource is still held.
-fn attached_pipe(version: Version) -> (PipeWriter<Arc<()>>, PipeReader<Arc<()>>, impl Fn() -> bool) {
+fn attached_pipe(version: Version) -> (PipeWriter, PipeReader, impl Fn() -> bool) {
     let held = Arc::new(());
     let (writer, reader) = pipe(2, Arc::clone(&held));
     reader.attach(version);

@@ -93,7 +93,7 @@ mod tests {
             let chosen = balancer.choose(&all).expect("one");
             shares[chosen.upstream_index] += 1;
             if stay {
-                chosen.begin_run(Instant::now());
+                chosen.begin_run(&[0; 32], Instant::now());
             }
         }
         shares
@@ -119,12 +119,12 @@ mod tests {
     fn prefers_the_target_with_fewer_runs() {
         let all = targets(&[1, 1]);
         let balancer = WeightedBalancer::default();
-        (0..10).for_each(|_| all[0].begin_run(Instant::now()));
+        (0..10).for_each(|_| all[0].begin_run(&[0; 32], Instant::now()));
         let all: Vec<_> = all.iter().collect();
         for _ in 0..10 {
             let chosen = balancer.choose(&all).expect("one");
             assert_eq!(chosen.upstream_index, 1);
-            chosen.begin_run(Instant::now());
+            chosen.begin_run(&[0; 32], Instant::now());
         }
     }
 
@@ -133,12 +133,12 @@ mod tests {
         let all = targets(&[1; 10]);
         let balancer = WeightedBalancer::default();
         for target in &all[1..] {
-            (0..100).for_each(|_| target.begin_run(Instant::now()));
+            (0..100).for_each(|_| target.begin_run(&[0; 32], Instant::now()));
         }
         let all: Vec<_> = all.iter().collect();
         let chosen = (0..90).filter(|_| {
             let chosen = balancer.choose(&all).expect("one");
-            chosen.begin_run(Instant::now());
+            chosen.begin_run(&[0; 32], Instant::now());
             chosen.upstream_index == 0
         });
         assert!((9..60).contains(&chosen.count()));

@@ -12,6 +12,7 @@ use crate::config::{
     EjectionConfig, HealthCheckConfig, PathTemplate, RouteConfig, TimeoutsConfig, UpstreamConfig, UpstreamTlsConfig,
 };
 use crate::error::{Rejection, RejectionKind};
+use crate::replay::ReplayKey;
 use crate::telemetry::{Metrics, UpstreamSetMetrics, internal_event};
 use parking_lot::Mutex;
 use pingora_load_balancing::Backends;
@@ -151,7 +152,7 @@ impl Cluster {
         let mut tried = Vec::new();
         let mut last = None;
         while tried.len() < ATTEMPTS
-            && let Some(target) = self.choose(&tried)
+            && let Some(target) = self.choose(&request.caller, &tried)
         {
             match self.exchange(connector, &target, request, since).await {
                 Ok(session) => return Ok(session),
@@ -205,9 +206,9 @@ impl Cluster {
                 }
             };
             // Boxed: it moves through every stage of the run, each of which would reserve memory for it.
-            let mut session = Box::new(Session { connection, in_flight, span });
+            let mut session = Box::new(Session::new(connection, in_flight, span));
             let Err(error) = session.send(&member.upstream, request).await else {
-                let status = session.response_head().map(|head| head.status);
+                let status = session.status();
                 if let Some(status) = status {
                     session.span.record_status(status.as_u16());
                 }
@@ -228,19 +229,19 @@ impl Cluster {
 
     /// Returns the connection to the pool once the response is complete.
     pub(in crate::proxy) async fn release(&self, connector: &Connector, session: Box<Session>) {
-        let Session { connection, in_flight, mut span } = *session;
+        let Session { connection, in_flight, mut span, .. } = *session;
         span.finish();
         let target = &in_flight.endpoint;
         self.dialer.release(connector, self.upstream_set.entry(target), target, connection).await;
     }
 
-    fn choose(&self, tried: &[Arc<UpstreamEndpoint>]) -> Option<Arc<UpstreamEndpoint>> {
+    fn choose(&self, caller: &ReplayKey, tried: &[Arc<UpstreamEndpoint>]) -> Option<Arc<UpstreamEndpoint>> {
         let now = Instant::now();
         let backends = self.backends.get_backend();
         let mut endpoints: Vec<_> =
             backends.iter().filter_map(|backend| backend.ext.get::<Arc<UpstreamEndpoint>>()).collect();
         endpoints.retain(|endpoint| !tried.iter().any(|other| Arc::ptr_eq(other, endpoint)));
-        let healthy: Vec<_> = endpoints.iter().copied().filter(|endpoint| endpoint.can_take_run(now)).collect();
+        let healthy: Vec<_> = endpoints.iter().copied().filter(|endpoint| endpoint.can_take_run(caller, now)).collect();
         if !healthy.is_empty() {
             self.none_healthy_logged.store(false, Ordering::Relaxed);
             return self.balancer.choose(&healthy).cloned();

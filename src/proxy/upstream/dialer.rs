@@ -1,8 +1,8 @@
 //! Connects to agents via pingora. HTTP/1.1 connections are in its pool, HTTP/2 connections in ours.
 
+use super::agent_exchange::AgentExchange;
 use super::h2_pool::Http2Pool;
 use super::pingora_errors;
-use super::short_reads::{http1_session, release_http1_session};
 use super::upstream_endpoint::UpstreamEndpoint;
 use super::upstream_set::UpstreamEntry;
 use super::upstream_tls::{ClusterTls, ClusterTlsMaterial};
@@ -11,10 +11,8 @@ use crate::error::{Rejection, RejectionKind};
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv};
 use pingora_core::connectors::{ConnectorOptions, TransportConnector};
-use pingora_core::protocols::UniqueID;
-use pingora_core::protocols::http::client::HttpSession;
 use pingora_core::protocols::l4::socket::SocketAddr;
-use pingora_core::upstreams::peer::HttpPeer;
+use pingora_core::upstreams::peer::{HttpPeer, Peer};
 use pingora_core::{BError, ErrorType};
 use std::net::Ipv4Addr;
 use std::os::fd::RawFd;
@@ -59,19 +57,19 @@ impl Default for Connector {
 
 impl AgentConnections {
     /// Reuses a connection or opens one. The `bool` is whether it is reused.
-    async fn open_session(&self, peer: &HttpPeer) -> Result<(HttpSession, bool), BError> {
+    async fn open_exchange(&self, peer: &HttpPeer) -> Result<(AgentExchange, bool), BError> {
         if peer.options.alpn.get_max_http_version() == 1 {
             let (stream, is_reused) = self.http1.get_stream(peer).await?;
-            return Ok((http1_session(stream, peer), is_reused));
+            return Ok((AgentExchange::http1(stream), is_reused));
         }
         if let Some(session) = self.http2.reuse(peer) {
-            return Ok((HttpSession::H2(session), true));
+            return Ok((AgentExchange::http2(session), true));
         }
         // An agent that may choose has perhaps chosen HTTP/1.1.
         if peer.options.alpn.get_min_http_version() == 1
             && let Some(stream) = self.http1.reused_stream(peer).await
         {
-            return Ok((http1_session(stream, peer), true));
+            return Ok((AgentExchange::http1(stream), true));
         }
         self.http2.open(peer, self.transport.new_stream(peer)).await
     }
@@ -85,8 +83,7 @@ pub(super) struct AgentDialer {
 }
 
 pub(super) struct PooledConnection {
-    /// `Custom` once the session has been returned to the pool
-    pub(super) session: HttpSession,
+    pub(super) exchange: AgentExchange,
     /// id of the TLS material used by this connection
     material_id: u64,
     /// returns an HTTP/2 stream to its connection
@@ -114,34 +111,34 @@ impl AgentDialer {
         let material = self.material();
         let peer = self.http_peer(member, target, &material);
         let mut left = MAX_STALE;
-        let (session, is_reused) = loop {
+        let (exchange, is_reused) = loop {
             left -= 1;
             let started_at = Instant::now();
-            match self.open_session(connector, &peer).await {
-                Ok((session, true)) if left > 0 && is_closed(&session) => {}
-                Ok((session, false)) => {
+            match self.open_exchange(connector, &peer).await {
+                Ok((exchange, true)) if left > 0 && is_closed(&exchange) => {}
+                Ok((exchange, false)) => {
                     if !self.for_checks {
                         member.metrics.overall.connect.observe(started_at.elapsed());
                     }
-                    break (session, false);
+                    break (exchange, false);
                 }
                 Ok(reused) => break reused,
                 Err(error) => return Err(pingora_errors::connect_rejection(&error, &target.address)),
             }
         };
-        let is_h2 = matches!(session, HttpSession::H2(_));
+        let is_h2 = exchange.is_http2();
         if member.upstream.http == UpstreamHttpVersion::Two && !is_h2 {
             let detail = "The agent does not speak HTTP/2 (`http: 2` of the upstream).";
             return Err(Rejection::from(RejectionKind::UpstreamProtocol).with_detail(detail));
         }
         let h2_release = is_h2.then(|| Box::new(H2Release { connections: Arc::clone(&connector.0), peer }));
-        let connection = PooledConnection { session, material_id: material.id, h2_release };
+        let connection = PooledConnection { exchange, material_id: material.id, h2_release };
         Ok(DialedConnection { connection, is_reused })
     }
 
-    async fn open_session(&self, connector: &Connector, peer: &HttpPeer) -> Result<(HttpSession, bool), BError> {
+    async fn open_exchange(&self, connector: &Connector, peer: &HttpPeer) -> Result<(AgentExchange, bool), BError> {
         // pingora's own timeout excludes the HTTP/2 handshake.
-        let opened = timeout(self.timeouts.connect, connector.0.open_session(peer)).await;
+        let opened = timeout(self.timeouts.connect, connector.0.open_exchange(peer)).await;
         opened.unwrap_or_else(|_| Err(pingora_core::Error::new(ErrorType::ConnectTimedout)))
     }
 
@@ -155,11 +152,13 @@ impl AgentDialer {
         let material = self.material();
         // Connections made with other TLS material must not be reused. HTTP/2 streams return by themselves.
         if material.id == connection.material_id && connection.h2_release.is_none() {
-            let session = std::mem::replace(&mut connection.session, HttpSession::Custom(()));
-            if let HttpSession::H1(session) = session {
+            let exchange = std::mem::replace(&mut connection.exchange, AgentExchange::Released);
+            if let AgentExchange::Http1(exchange) = exchange
+                && let Some(stream) = exchange.into_connection().await
+            {
                 // A peer is large and always the same, so it is not kept during a run.
                 let peer = self.http_peer(member, target, &material);
-                release_http1_session(session, &connector.0.http1, &peer, POOL_IDLE).await;
+                connector.0.http1.release_stream(stream, peer.reuse_hash(), Some(POOL_IDLE));
             }
         }
     }
@@ -196,19 +195,19 @@ impl AgentDialer {
 
 /// Returns whether the agent has closed a pooled connection. On a busy machine, pingora detects this late: the run
 /// would be sent over a closed connection and could not be retried.
-fn is_closed(session: &HttpSession) -> bool {
+fn is_closed(exchange: &AgentExchange) -> bool {
     let peek = |socket: RawFd| recv(socket, &mut [0], MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT);
-    match session {
+    match exchange {
         // No data is expected: anything readable, whether data or an end, makes the connection unusable.
-        HttpSession::H1(session) => !matches!(peek(session.id()), Err(Errno::EAGAIN)),
-        HttpSession::H2(session) => {
+        AgentExchange::Http1(exchange) => !matches!(peek(exchange.id()), Err(Errno::EAGAIN)),
+        AgentExchange::Http2(session) => {
             let closed = session.conn.is_closed() || !matches!(peek(session.fd()), Ok(1..) | Err(Errno::EAGAIN));
             if closed {
                 session.conn.mark_shutdown();
             }
             closed
         }
-        HttpSession::Custom(()) => false,
+        AgentExchange::Released => true,
     }
 }
 
@@ -217,9 +216,9 @@ impl Drop for PooledConnection {
     fn drop(&mut self) {
         if let Some(release) = self.h2_release.take()
             && tokio::runtime::Handle::try_current().is_ok()
-            && let HttpSession::H2(session) = std::mem::replace(&mut self.session, HttpSession::Custom(()))
+            && let AgentExchange::Http2(session) = std::mem::replace(&mut self.exchange, AgentExchange::Released)
         {
-            release.connections.http2.release(&release.peer, session);
+            release.connections.http2.release(&release.peer, *session);
         }
     }
 }

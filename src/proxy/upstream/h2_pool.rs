@@ -9,14 +9,13 @@
 //! allow: they wait for the end of another run, or for ever. Here a new connection is used only once its SETTINGS have
 //! arrived. If no connection has a free stream, and no other may be opened, the run fails at once.
 
+use super::agent_exchange::AgentExchange;
 use super::pingora_errors::UPSTREAM_BUSY;
-use super::short_reads::http1_session;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use h2::client::{Builder, Connection};
 use parking_lot::Mutex;
 use pingora_core::connectors::http::v2::ConnectionRef;
-use pingora_core::protocols::http::client::HttpSession;
 use pingora_core::protocols::http::v2::client::{Http2Session, drive_connection};
 use pingora_core::protocols::{ALPN, Digest, Stream};
 use pingora_core::upstreams::peer::{HttpPeer, Peer};
@@ -93,13 +92,13 @@ impl Http2Pool {
         &self,
         peer: &HttpPeer,
         connect: impl Future<Output = Result<Stream, BError>>,
-    ) -> Result<(HttpSession, bool), BError> {
+    ) -> Result<(AgentExchange, bool), BError> {
         let address = self.find_or_insert(peer);
         let is_http1 = || address.is_http1.load(Ordering::Relaxed);
         let turn = if is_http1() { None } else { Some(address.dial_turn.lock().await) };
         let turn = turn.filter(|_| !is_http1());
         if let Some(session) = address.take_stream() {
-            return Ok((HttpSession::H2(session), true));
+            return Ok((AgentExchange::http2(session), true));
         }
         let mut dialed = pin!(address.dial(peer, connect));
         let Some(turn) = turn else { return dialed.await };
@@ -155,7 +154,7 @@ impl AddressConnections {
         &self,
         peer: &HttpPeer,
         connect: impl Future<Output = Result<Stream, BError>>,
-    ) -> Result<(HttpSession, bool), BError> {
+    ) -> Result<(AgentExchange, bool), BError> {
         let stream = connect.await?;
         let is_http2 = match stream.selected_alpn_proto() {
             Some(protocol) => protocol == ALPN::H2,
@@ -164,7 +163,7 @@ impl AddressConnections {
         };
         self.is_http1.store(!is_http2, Ordering::Relaxed);
         if !is_http2 {
-            return Ok((http1_session(stream, peer), false));
+            return Ok((AgentExchange::http1(stream), false));
         }
         let connection = connect_http2(stream).await?;
         let Some(session) = take_stream(&connection) else {
@@ -174,7 +173,7 @@ impl AddressConnections {
             return Error::e_explain(UPSTREAM_BUSY, "the agent allows no HTTP/2 stream");
         };
         self.open.lock().push(OpenConnection { connection, last_used: Instant::now(), has_timer: false });
-        Ok((HttpSession::H2(session), false))
+        Ok((AgentExchange::http2(session), false))
     }
 
     /// Forgets the connection after it was unused for a while, which closes it.

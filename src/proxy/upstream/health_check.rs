@@ -49,22 +49,15 @@ impl UpstreamHealthCheck {
         let opened = self.dialer.connect(&self.connector, member, target).await;
         let mut connection = opened.map_err(ProbeError::Connect)?.connection;
         let Some(path) = &self.config.path else { return Ok(()) };
-        let session = &mut connection.session;
-        let head = probe_head(member, path)?;
-        session.write_request_header(Box::new(head)).await?;
-        session.finish_request_body().await?;
-        session.read_response_header().await?;
-        let status = session.response_header().map(|head| head.status.as_u16()).unwrap_or_default();
+        let exchange = &mut connection.exchange;
+        exchange.send(probe_head(member, path)?, None).await.map_err(|error| error.cause)?;
+        let status = exchange.read_head().await?.status.as_u16();
         if !(200..300).contains(&status) {
             return Err(ProbeError::Status { status, path: path.clone() });
         }
         // Responses are read to the end, which agents handle better than a reset.
         let mut left = RESPONSE_LIMIT;
-        while left > 0
-            && let Some(piece) = session.read_response_body().await?
-        {
-            left = left.saturating_sub(piece.len());
-        }
+        while left > 0 && exchange.read_body(|piece| left = left.saturating_sub(piece.len())).await? {}
         Ok(())
     }
 }

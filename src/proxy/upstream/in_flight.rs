@@ -40,7 +40,7 @@ impl InFlightGuard {
         since: Instant,
         timeout: Duration,
     ) -> Self {
-        target.begin_run(Instant::now());
+        target.begin_run(&caller, Instant::now());
         let state = InFlightState::Open { since, timeout };
         InFlightGuard { upstream_set: Arc::clone(upstream_set), endpoint: Arc::clone(target), caller, ejection, state }
     }
@@ -85,7 +85,7 @@ impl InFlightGuard {
 
     fn report_unknown(&mut self, outcome: UpstreamOutcome) {
         self.metrics().overall.requests.get(outcome).inc();
-        self.endpoint.on_unknown(Instant::now());
+        self.endpoint.on_unknown();
         self.state = InFlightState::Reported;
     }
 
@@ -129,7 +129,7 @@ impl Drop for InFlightGuard {
                 self.report_failure(UpstreamOutcome::TimedOut, "no answer in time");
             } else {
                 self.metrics().overall.requests.get(UpstreamOutcome::Abandoned).inc();
-                self.endpoint.on_unknown(Instant::now());
+                self.endpoint.on_unknown();
             }
         }
         self.endpoint.end_run();

@@ -1,4 +1,5 @@
-//! Agents: endpoints, load balancing and connections. pingora connects, and implements TLS and HTTP.
+//! Agents: endpoints, load balancing and connections. pingora connects, keeps idle connections, and implements TLS and
+//! HTTP/2; exchanges over HTTP/1.1 are ours.
 //!
 //! ```text
 //!   a run ─▶ choose ─▶ connect ─▶ exchange ─▶ the head of the response ─▶ the stream
@@ -17,7 +18,9 @@ mod balancer;
 mod upstream_set;
 mod in_flight;
 mod upstream_tls;
-mod short_reads;
+mod http1_body;
+mod http1_exchange;
+mod agent_exchange;
 mod h2_pool;
 mod dialer;
 mod health_check;

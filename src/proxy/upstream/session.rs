@@ -11,18 +11,14 @@ use crate::replay::ReplayKey;
 use crate::telemetry::label::RequestMethod;
 use crate::telemetry::trace::{UpstreamSpan, UpstreamSpanBuilder};
 use bytes::Bytes;
-use http::header;
+use http::{header, response};
 use pingora_core::BError;
-use pingora_core::protocols::http::client::HttpSession;
-use pingora_http::{RequestHeader, ResponseHeader};
+use pingora_http::RequestHeader;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Timeout for writing a request head, and again for the body, in case `first_byte` is very long.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// Maximum wait for a response from an HTTP/2 agent that stopped reading the request.
+/// Maximum wait for a response from an agent that stopped reading the request.
 const EARLY_RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 const USER_AGENT: &str = concat!("diglot/", env!("CARGO_PKG_VERSION"));
@@ -71,6 +67,8 @@ pub(in crate::proxy) struct Session {
     pub(super) connection: PooledConnection,
     pub(in crate::proxy) in_flight: InFlightGuard,
     pub(super) span: UpstreamSpan,
+    /// until it is taken: a waiting run does not keep it
+    head: Option<Box<response::Parts>>,
 }
 
 /// The reason why there is no response.
@@ -87,6 +85,10 @@ impl ExchangeError {
 }
 
 impl Session {
+    pub(super) fn new(connection: PooledConnection, in_flight: InFlightGuard, span: UpstreamSpan) -> Self {
+        Session { connection, in_flight, span, head: None }
+    }
+
     pub(in crate::proxy) fn endpoint(&self) -> EndpointRef {
         EndpointRef(Arc::clone(&self.in_flight.endpoint))
     }
@@ -107,63 +109,54 @@ impl Session {
             rejection: Rejection::from(RejectionKind::Internal).with_cause(error),
             is_unprocessed: false,
         })?;
-        let inner = &mut self.connection.session;
-        inner.set_write_timeout(Some(WRITE_TIMEOUT));
-        // Without the head, the agent has no request: no byte was sent that could start a run.
-        let sent = inner.write_request_header(Box::new(head)).await;
-        sent.map_err(|error| ExchangeError::from_write(&error, true))?;
-        let sent = async {
-            if let AgentOperation::Run(body) | AgentOperation::Start(body) = &request.operation {
-                inner.write_request_body(body.clone(), true).await?;
-            }
-            inner.finish_request_body().await
+        let body = match &request.operation {
+            AgentOperation::Run(body) | AgentOperation::Start(body) => Some(body.clone()),
+            AgentOperation::Events { .. } => None,
         };
-        match sent.await {
+        match self.connection.exchange.send(head, body).await {
             Ok(()) => self.read_response_head().await,
-            Err(error) => Err(self.write_failure(&error).await),
+            // Without the head, the agent has no request: no byte was sent that could start a run.
+            Err(error) if !error.has_head => Err(ExchangeError::from_write(&error.cause, true)),
+            Err(error) => self.read_early_response(&error.cause).await,
         }
     }
 
-    /// Converts a failed write to an error. Over HTTP/2, an error from reading the response takes precedence.
-    async fn write_failure(&mut self, error: &BError) -> ExchangeError {
+    /// Reads the response of an agent that does not read the whole request. Over HTTP/2, an error from reading it takes
+    /// precedence.
+    async fn read_early_response(&mut self, error: &BError) -> Result<(), ExchangeError> {
         let is_unprocessed = pingora_errors::is_unprocessed(error);
-        if !is_unprocessed
-            && let HttpSession::H2(_) = self.connection.session
-            && let Ok(Err(reason)) = timeout(EARLY_RESPONSE_TIMEOUT, self.read_response_head()).await
-        {
-            return reason;
+        let unsent = ExchangeError::from_write(error, is_unprocessed);
+        if is_unprocessed {
+            return Err(unsent);
         }
-        ExchangeError::from_write(error, is_unprocessed)
+        match timeout(EARLY_RESPONSE_TIMEOUT, self.read_response_head()).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(reason)) if self.connection.exchange.is_http2() => Err(reason),
+            Ok(Err(_)) | Err(_) => Err(unsent),
+        }
     }
 
     async fn read_response_head(&mut self) -> Result<(), ExchangeError> {
-        let inner = &mut self.connection.session;
-        loop {
-            inner.read_response_header().await.map_err(|error| ExchangeError {
-                rejection: pingora_errors::head_rejection(&error),
-                is_unprocessed: pingora_errors::is_unprocessed(&error),
-            })?;
-            let status = inner.response_header().map(|head| head.status);
-            let is_interim = status
-                .is_some_and(|status| status.is_informational() && status != http::StatusCode::SWITCHING_PROTOCOLS);
-            // With HTTP/2, earlier heads are not visible and the last is read only once.
-            if !is_interim || !matches!(inner, HttpSession::H1(_)) {
-                return Ok(());
-            }
-        }
+        let head = self.connection.exchange.read_head().await.map_err(|error| ExchangeError {
+            rejection: pingora_errors::head_rejection(&error),
+            is_unprocessed: pingora_errors::is_unprocessed(&error),
+        })?;
+        self.head = Some(Box::new(head));
+        Ok(())
     }
 
-    pub(in crate::proxy) fn response_head(&self) -> Option<&ResponseHeader> {
-        self.connection.session.response_header()
+    pub(super) fn status(&self) -> Option<http::StatusCode> {
+        self.head.as_ref().map(|head| head.status)
+    }
+
+    pub(in crate::proxy) fn take_response_head(&mut self) -> Option<Box<response::Parts>> {
+        self.head.take()
     }
 
     /// Passes the next available piece of the body to `take`. Returns `false` at the end. Cancel safe. The error is
     /// boxed to keep waiting runs small.
     pub(in crate::proxy) async fn read_body(&mut self, take: impl FnOnce(&[u8])) -> Result<bool, Box<Rejection>> {
-        let read = match &mut self.connection.session {
-            HttpSession::H1(session) => session.read_body_ref().await.map(|piece| piece.map(take).is_some()),
-            session => session.read_response_body().await.map(|piece| piece.map(|piece| take(&piece)).is_some()),
-        };
+        let read = self.connection.exchange.read_body(take).await;
         read.map_err(|error| Box::new(pingora_errors::read_rejection(&error)))
     }
 }

@@ -1,15 +1,16 @@
 //! An upstream endpoint: its runs and its outlier detection.
 //!
 //! ```text
-//!              consecutive failures                          the ejection has expired, and a run is sent
+//!              consecutive failures                     the ejection has expired, or another caller sends a run
 //!   Available ─────────────────────────▶ Ejected ─────────────────────────────────────────────▶ Trial
 //!        ▲  ╰── a success resets ──╯        ▲ ▲                                                   │ │ │
 //!        │                                  │ ╰── unknown: the client left before a response ─────╯ │ │
 //!        │                                  ╰───────── another failure: twice as long ──────────────╯ │
 //!        ╰──────────────────────────────────────────── a response ────────────────────────────────────╯
 //! ```
-//! An endpoint receives runs only if active health checks also allow it. The runs of one caller alone do not eject an endpoint
-//! that answers others: its requests may be the reason why they fail.
+//! An endpoint receives runs only if active health checks also allow it. The requests of one caller may be the reason why
+//! its runs fail. Therefore they alone do not eject an endpoint that answers others, and after an ejection for them, or
+//! after a failed trial, a run of another caller is a trial at once: its failure confirms the ejection.
 
 use crate::config::EjectionConfig;
 use crate::replay::ReplayKey;
@@ -61,10 +62,14 @@ enum OutlierState {
         until: Instant,
         /// number of consecutive ejections
         times: u32,
+        /// whose failures were the reason
+        callers: FailedCallers,
     },
-    /// one run tests whether the endpoint has recovered
+    /// one run tests whether the endpoint has recovered; the fields are those of the ejection
     Trial {
+        until: Instant,
         times: u32,
+        callers: FailedCallers,
     },
 }
 
@@ -104,13 +109,10 @@ impl UpstreamEndpoint {
         self.in_flight.load(Ordering::Relaxed)
     }
 
-    pub(super) fn can_take_run(&self, now: Instant) -> bool {
-        let rested = match self.outliers.lock().state {
-            OutlierState::Available { .. } => true,
-            OutlierState::Ejected { until, .. } => until <= now,
-            OutlierState::Trial { .. } => false,
-        };
-        rested && self.is_healthy()
+    pub(super) fn can_take_run(&self, caller: &ReplayKey, now: Instant) -> bool {
+        let state = self.outliers.lock().state;
+        let is_allowed = matches!(state, OutlierState::Available { .. }) || state.allows_trial(caller, now);
+        is_allowed && self.is_healthy()
     }
 
     /// Returns whether the endpoint is healthy and not ejected.
@@ -126,13 +128,13 @@ impl UpstreamEndpoint {
         self.healthy.store(healthy, Ordering::Relaxed);
     }
 
-    pub(super) fn begin_run(&self, now: Instant) {
+    pub(super) fn begin_run(&self, caller: &ReplayKey, now: Instant) {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
         let state = &mut self.outliers.lock().state;
-        if let OutlierState::Ejected { until, times } = *state
-            && until <= now
+        if let OutlierState::Ejected { until, times, callers } = *state
+            && state.allows_trial(caller, now)
         {
-            *state = OutlierState::Trial { times };
+            *state = OutlierState::Trial { until, times, callers };
         }
     }
 
@@ -155,7 +157,7 @@ impl UpstreamEndpoint {
     /// Counts a failure of a caller's run, or of none if no request can have caused it.
     pub(super) fn on_failure(&self, rule: &EjectionConfig, caller: Option<&ReplayKey>, now: Instant) -> OutlierChange {
         let mut outliers = self.outliers.lock();
-        let times = match outliers.state {
+        let (times, callers) = match outliers.state {
             OutlierState::Available { failures, callers } => {
                 let failures = failures + 1;
                 let callers = callers.with(caller);
@@ -165,23 +167,37 @@ impl UpstreamEndpoint {
                     outliers.state = OutlierState::Available { failures, callers };
                     return OutlierChange::None;
                 }
-                0
+                (0, callers)
             }
             // The run was sent before the ejection, or for lack of alternatives, so it gives no new information.
             OutlierState::Ejected { until, .. } if until > now => return OutlierChange::None,
-            OutlierState::Ejected { times, .. } | OutlierState::Trial { times } => times + 1,
+            OutlierState::Ejected { times, callers, .. } | OutlierState::Trial { times, callers, .. } => {
+                let is_confirmation = matches!(callers, FailedCallers::One(_)) && callers.with(caller) != callers;
+                if is_confirmation {
+                    (times, FailedCallers::Any)
+                } else {
+                    (times + 1, FailedCallers::None.with(caller))
+                }
+            }
         };
         let duration = rule.duration.saturating_mul(1 << times.min(16)).min(MAX_EJECTION.max(rule.duration));
-        outliers.state = OutlierState::Ejected { until: now + duration, times };
+        outliers.state = OutlierState::Ejected { until: now + duration, times, callers };
         OutlierChange::Ejected(duration)
     }
 
     /// Ends a trial without a result, so that another run can try.
-    pub(super) fn on_unknown(&self, now: Instant) {
+    pub(super) fn on_unknown(&self) {
         let state = &mut self.outliers.lock().state;
-        if let OutlierState::Trial { times } = *state {
-            *state = OutlierState::Ejected { until: now, times };
+        if let OutlierState::Trial { until, times, callers } = *state {
+            *state = OutlierState::Ejected { until, times, callers };
         }
+    }
+}
+
+impl OutlierState {
+    fn allows_trial(self, caller: &ReplayKey, now: Instant) -> bool {
+        matches!(self, OutlierState::Ejected { until, callers, .. }
+            if until <= now || matches!(callers, FailedCallers::One(only) if only != *caller))
     }
 }
 
@@ -228,12 +244,12 @@ mod tests {
         }
         target.on_failure(&RULE, Some(&ADA), now);
         target.on_failure(&RULE, Some(&ADA), now);
-        assert!(target.can_take_run(now));
+        assert!(target.can_take_run(&ADA, now));
         assert_eq!(target.on_failure(&RULE, Some(&ADA), now), OutlierChange::Ejected(RULE.duration));
-        assert!(!target.can_take_run(now) && !target.is_available());
+        assert!(!target.can_take_run(&ADA, now) && !target.is_available());
         // Runs in flight at the time of ejection change nothing.
         assert_eq!(target.on_failure(&RULE, Some(&ADA), now), OutlierChange::None);
-        assert!(target.can_take_run(now + RULE.duration) && !target.is_available());
+        assert!(target.can_take_run(&ADA, now + RULE.duration) && !target.is_available());
     }
 
     #[tokio::test(start_paused = true)]
@@ -273,9 +289,9 @@ mod tests {
         let mut times = vec![30];
         for _ in 0..6 {
             now += Duration::from_secs(*times.last().expect("one"));
-            assert!(target.can_take_run(now));
-            target.begin_run(now);
-            assert!(!target.can_take_run(now), "one at a time");
+            assert!(target.can_take_run(&ADA, now));
+            target.begin_run(&ADA, now);
+            assert!(!target.can_take_run(&ADA, now), "one at a time");
             let OutlierChange::Ejected(duration) = target.on_failure(&RULE, Some(&ADA), now) else {
                 panic!("it failed on its return")
             };
@@ -284,13 +300,42 @@ mod tests {
         }
         assert_eq!(times, [30, 60, 120, 240, 300, 300, 300]);
         now += MAX_EJECTION;
-        target.begin_run(now);
-        target.on_unknown(now);
-        assert!(target.can_take_run(now), "the next one may try");
-        target.begin_run(now);
+        target.begin_run(&ADA, now);
+        target.on_unknown();
+        assert!(target.can_take_run(&ADA, now), "the next one may try");
+        target.begin_run(&ADA, now);
         assert_eq!(target.on_success(&ADA, now), OutlierChange::Returned);
         assert!(target.is_available());
         assert_eq!(target.in_flight(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_callers_failed_trials_keep_out_only_its_own_runs() {
+        let target = target();
+        let mut now = Instant::now();
+        let eject = |caller, now| {
+            target.begin_run(&caller, now);
+            target.on_failure(&RULE, Some(&caller), now)
+        };
+        for _ in 0..3 {
+            target.on_failure(&RULE, None, now);
+        }
+        assert!(!target.can_take_run(&ADA, now) && !target.can_take_run(&BOB, now), "it could not be reached");
+        now += RULE.duration;
+        assert_eq!(eject(ADA, now), OutlierChange::Ejected(2 * RULE.duration));
+        assert!(!target.can_take_run(&ADA, now) && target.can_take_run(&BOB, now));
+        target.begin_run(&BOB, now);
+        assert!(!target.can_take_run(&BOB, now), "one at a time");
+        target.on_unknown();
+        assert!(!target.can_take_run(&ADA, now) && target.can_take_run(&BOB, now));
+        // Another caller's failure confirms the ejection and does not prolong it further.
+        assert_eq!(eject(BOB, now), OutlierChange::Ejected(2 * RULE.duration));
+        assert!(!target.can_take_run(&ADA, now) && !target.can_take_run(&BOB, now));
+        now += 2 * RULE.duration;
+        assert_eq!(eject(ADA, now), OutlierChange::Ejected(4 * RULE.duration));
+        target.begin_run(&BOB, now);
+        assert_eq!(target.on_success(&BOB, now), OutlierChange::Returned);
+        assert!(target.can_take_run(&ADA, now));
     }
 
     #[tokio::test(start_paused = true)]
@@ -298,8 +343,8 @@ mod tests {
         let target = target();
         let now = Instant::now();
         target.set_healthy(false);
-        assert!(!target.can_take_run(now) && !target.is_available());
+        assert!(!target.can_take_run(&ADA, now) && !target.is_available());
         target.set_healthy(true);
-        assert!(target.can_take_run(now) && target.is_available());
+        assert!(target.can_take_run(&ADA, now) && target.is_available());
     }
 }

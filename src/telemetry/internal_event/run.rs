@@ -196,6 +196,13 @@ run_events! {
         because: &'static str,
     } (side, dialect, because) "dialect detected";
 
+    /// A request is certainly of another dialect than the route's.
+    warn WrongClientDialect {
+        configured: &'static str,
+        looks_like: &'static str,
+        because: &'static str,
+    } (configured, looks_like, because) "the client's dialect is not the one in `client` of the route";
+
     /// An agent's event stream broke and was resumed over another connection.
     info AgentStreamResumed {
         /// the stream continues after this event

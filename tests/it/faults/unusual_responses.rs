@@ -35,8 +35,8 @@ async fn ignores_chunk_extensions_and_trailers() {
 }
 
 /// "If a message is received with both a Transfer-Encoding and a Content-Length header field, the Transfer-Encoding
-/// overrides the Content-Length." [RFC 9112 §6.3] pingora removes the length before we could refuse it, so the chunks
-/// define the body, and the bytes after it are the response to the next request.
+/// overrides the Content-Length." [RFC 9112 §6.3] The chunks define the body, and a connection with bytes after
+/// it is closed.
 #[tokio::test]
 async fn ignores_content_length_with_chunked_encoding() {
     let both = CHUNKED.replace("\r\n\r\n", "\r\nContent-Length: 5\r\n\r\n");

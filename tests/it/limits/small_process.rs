@@ -15,6 +15,9 @@ const MEMORY: usize = 256 << 20;
 const FRAME: usize = 8 << 20;
 const UNFINISHED: usize = 12;
 
+/// Events of 32 KiB per flooding agent.
+const FLOOD: usize = 600;
+
 const BODY: usize = 2 << 20;
 const SLOW_READERS: usize = 100;
 
@@ -28,14 +31,14 @@ fn start_unfinished_agent() -> Agent {
     Agent::with_script(vec![Step::Read, write(HEAD.to_owned() + &run_beginning()), write(beginning), Step::Pause])
 }
 
-/// Starts an agent that sends as much as the gateway takes.
+/// Starts an agent that sends 19 MiB: the kept runs exceed their bound together, and more would only take processor time.
 fn start_flooding_agent() -> Agent {
     let delta = "x".repeat(32 << 10);
     let event = format!("data: {{\"type\":\"TEXT_MESSAGE_CONTENT\",\"messageId\":\"a1\",\"delta\":\"{delta}\"}}\n\n");
     Agent::with_script(vec![
         Step::Read,
         write(HEAD.to_owned() + &run_beginning()),
-        Step::Flood(event.into_bytes(), 10_000),
+        Step::Flood(event.into_bytes(), FLOOD),
     ])
 }
 

@@ -81,6 +81,38 @@ async fn evicts_the_oldest_runs_over_the_byte_limit() {
     assert!(gateway.metric("diglot_replay_bytes").await <= 80.0 * 1024.0);
 }
 
+/// There is no memory for the recap of another reader, and nothing can be evicted for it. Readers that need none go on.
+#[tokio::test]
+async fn refuses_readers_if_their_recap_finds_no_memory() {
+    let event = String::from_utf8(text_event(45_000)).expect("UTF-8");
+    let agent = Agent::with_script(vec![
+        Step::Read,
+        write([HEAD, STARTED, OPENED, &event, CONTENT].concat()),
+        Step::Pause,
+        write([CLOSED, FINISHED].concat()),
+    ]);
+    let gateway = start_gateway_with(&agent, "replay: {bytes: 80KiB, run_bytes: 60KiB}", "").await;
+    let (client, first) = start_run_until(gateway.data, "r1", END_OF_CONTENT).await;
+    let same_request = || post("/run", "", &input("r1"));
+    for again in [get_request(&run_events_path("r1"), ""), same_request()] {
+        let refused = send_request(gateway.data, again).await;
+        assert_refused(&refused, 503, "replay_memory_full");
+        assert_eq!(refused.header("retry-after"), Some("1"));
+    }
+    assert_eq!(gateway.metric("diglot_refusals_total{reason=\"replay_memory_full\",route=\"run\"}").await, 2.0);
+    let last = last_event_id(first.last().expect("an event").id());
+    let mut behind = Client::connect(gateway.data).await;
+    behind.send(get_request(&run_events_path("r1"), &last)).await;
+    assert_eq!(behind.read_head().await.status, 200);
+    agent.resume();
+    for reader in [client, behind] {
+        assert_eq!(frame_kinds(&read_rest(reader).await), ["TEXT_MESSAGE_END", "RUN_FINISHED"]);
+    }
+    assert_refused(&send_request(gateway.data, same_request()).await, 503, "replay_memory_full");
+    assert_eq!(agent.connection_count(), 1);
+    assert!(gateway.metric("diglot_replay_bytes").await <= 80.0 * 1024.0);
+}
+
 /// The sum of all runs stays below the limit while they are in progress. Those without room continue for their clients,
 /// but their memory is freed.
 #[tokio::test]

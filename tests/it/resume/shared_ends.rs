@@ -6,6 +6,7 @@ use super::join::script;
 use super::shared::{open_stream, read_frames, start_pair, start_run_frames, start_stepping_agent};
 use super::stop::stop_request;
 use super::*;
+use std::time::{Duration, Instant};
 
 fn run_key(redis: &Redis) -> String {
     redis.run_command(&["--scan", "--pattern", "diglot:run:*}"]).trim().to_owned()
@@ -42,6 +43,30 @@ async fn confirms_no_stop_that_the_owner_cannot_get() {
     redis.suspend();
     assert_refused(&send_request(other.data, stop_request("r1")).await, 503, "replay_unavailable");
     redis.continue_running();
+}
+
+/// Whether another replica has given the run's key to another request cannot be known; the answer waits for it as long as
+/// `redis.deadline` at most.
+#[tokio::test]
+async fn serves_its_own_ended_run_while_redis_hangs() {
+    let agent = Agent::with_response(HEAD.to_owned() + &script().concat());
+    let redis = Redis::start().await;
+    let gateway = start_gateway_with(&agent, &(redis.yaml(", deadline: 50ms") + "replay: {store: redis}\n"), "").await;
+    let first = finished_frames(&send_request(gateway.data, post("/run", "", &input("r1"))).await);
+    // Its end is in Redis.
+    wait_for_field(&redis, "s", "ended").await;
+    redis.suspend();
+    let suspended_at = Instant::now();
+    let mut slowest = Duration::ZERO;
+    while suspended_at.elapsed() < Duration::from_secs(3) {
+        let began = Instant::now();
+        let again = finished_frames(&send_request(gateway.data, get_request(&run_events_path("r1"), "")).await);
+        assert_eq!(again.last(), first.last());
+        slowest = slowest.max(began.elapsed());
+    }
+    redis.continue_running();
+    assert!(slowest < Duration::from_millis(500), "{slowest:?}");
+    assert_eq!(agent.connection_count(), 1);
 }
 
 #[tokio::test]

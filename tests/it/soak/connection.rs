@@ -131,10 +131,11 @@ impl Transcript {
         self.headers.iter().find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
-    /// Returns the code of a problem document.
+    /// Returns the gateway's code of a problem document, which `code` has in the words of the client.
     pub fn code(&self) -> String {
         let problem: serde_json::Value = serde_json::from_slice(&self.body).unwrap_or_default();
-        problem["code"].as_str().unwrap_or_default().to_owned()
+        let kind = problem["type"].as_str().unwrap_or_default();
+        kind.strip_prefix("urn:diglot:problem:").unwrap_or_default().to_owned()
     }
 
     pub fn show(&self) -> String {

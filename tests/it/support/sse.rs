@@ -84,7 +84,7 @@ fn problem_type(code: &str) -> String {
         "rate_limited" | "too_many_streams" => {
             "https://iana.org/assignments/http-problem-types#quota-exceeded".to_owned()
         }
-        "bodies_full" | "overloaded" | "run_memory_full" => {
+        "bodies_full" | "overloaded" | "replay_memory_full" | "run_memory_full" => {
             "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity".to_owned()
         }
         own => format!("urn:diglot:problem:{own}"),

@@ -3,6 +3,7 @@
 use super::*;
 use crate::proxy::edge::activity::ConnectionActivity;
 use crate::proxy::pipe::{BodyAborted, PipeWriter, pipe};
+use crate::proxy::relayed_run::RunExecution;
 use crate::proxy::slow_clients::SlowClients;
 use crate::telemetry::Metrics;
 use http_body_util::BodyExt;
@@ -52,7 +53,7 @@ fn connection(window: usize) -> (DuplexStream, JoinHandle<()>, watch::Sender<boo
     (client, served, process, writers)
 }
 
-type Writer = PipeWriter<()>;
+type Writer = PipeWriter;
 
 async fn read_until(client: &mut (impl AsyncRead + Unpin), end: &str) -> String {
     let mut received = Vec::new();
@@ -201,4 +202,115 @@ fn parses_only_complete_heads_and_skips_interim_responses() {
     assert_eq!(BodyFraming::parse(&interim[..25]), None);
     assert_eq!(BodyFraming::parse(&interim), BodyFraming::parse(head));
     assert_eq!(BodyFraming::parse(b"HTTP/1.0 200 OK\r\n\r\n"), Some(BodyFraming::UntilClose));
+}
+
+/// Serves each request with the body of a run that `start` creates, which the connection executes.
+fn relaying_connection<F>(
+    window: usize,
+    start: impl Fn(PipeWriter) -> F + Send + Sync + 'static,
+) -> (DuplexStream, JoinHandle<()>)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let (client, stream) = tokio::io::duplex(window);
+    let start = Arc::new(start);
+    let service = service_fn(move |request: Request<Incoming>| {
+        let start = Arc::clone(&start);
+        Box::pin(async move {
+            request.into_body().collect().await.expect("a whole request");
+            let (writer, reader) = pipe(8, ());
+            let run = RelayedRun::new(RunExecution::new(Box::pin(start(writer))), reader.relay());
+            let mut response = Response::new(reader);
+            response.extensions_mut().insert(RelayedRunSlot::new(run));
+            Ok::<_, Infallible>(response)
+        })
+    });
+    let served = tokio::spawn(async move {
+        let (_process, shutdown) = watch::channel(false);
+        let io = ReadAheadStream::new(stream, ConnectionActivity::new());
+        let _ = serve(&http1::Builder::new(), io, &service, shutdown).await;
+    });
+    (client, served)
+}
+
+async fn end_run(writer: PipeWriter) {
+    let clients = SlowClients::new(usize::MAX, Arc::new(Metrics::new().expect("unique names")));
+    writer.finish(&clients, [0; 32]).await;
+}
+
+/// Reads a body in chunks to its end.
+async fn read_chunks(client: &mut DuplexStream) -> Vec<String> {
+    let mut chunks = Vec::new();
+    loop {
+        let line = read_until(client, "\r\n").await;
+        let size = usize::from_str_radix(line.trim_end(), 16).expect("a size");
+        let mut data = vec![0; size + 2];
+        client.read_exact(&mut data).await.expect("a whole chunk");
+        assert!(data.ends_with(b"\r\n"));
+        if size == 0 {
+            return chunks;
+        }
+        chunks.push(String::from_utf8(data[..size].to_vec()).expect("text"));
+    }
+}
+
+#[tokio::test]
+async fn executes_the_run_of_a_stream_and_then_serves_the_next_request() {
+    for window in [1, 7, 64, 4096] {
+        let (mut client, _served) = relaying_connection(window, |writer| async move {
+            for number in 0..40 {
+                // Some pieces are ready together, exceed the pipe, or find the client busy.
+                if number % 3 == 0 {
+                    tokio::task::yield_now().await;
+                }
+                let piece = format!("{number};").repeat(if number == 20 { 30_000 } else { 1 });
+                writer.write(&mut piece.into_bytes()).await.expect("the client reads");
+            }
+            end_run(writer).await;
+        });
+        let whole: String =
+            (0..40).map(|number| format!("{number};").repeat(if number == 20 { 30_000 } else { 1 })).collect();
+        for _ in 0..2 {
+            client.write_all(STREAM_REQUEST).await.expect("taken");
+            assert!(read_until(&mut client, "\r\n\r\n").await.contains("transfer-encoding: chunked"));
+            assert!(read_chunks(&mut client).await.concat() == whole, "window {window}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_run_outlives_its_connection_and_notices_that() {
+    let (left, mut has_left) = tokio::sync::mpsc::unbounded_channel();
+    let (mut client, served) = relaying_connection(1 << 16, move |writer| {
+        let left = left.clone();
+        async move {
+            writer.write(&mut b"0;".to_vec()).await.expect("room");
+            writer.wait_closed().await;
+            tokio::task::yield_now().await;
+            left.send(()).expect("a listener");
+        }
+    });
+    client.write_all(STREAM_REQUEST).await.expect("taken");
+    read_until(&mut client, ";\r\n").await;
+    drop(client);
+    served.await.expect("the connection has ended");
+    has_left.recv().await.expect("the run has ended");
+}
+
+#[tokio::test]
+async fn a_run_can_disconnect_a_client_that_does_not_read() {
+    for is_ended in [false, true] {
+        let (mut client, served) = relaying_connection(8, move |writer| async move {
+            writer.write(&mut b"0123456789;".to_vec()).await.expect("room");
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            writer.disconnect();
+            if is_ended {
+                end_run(writer).await;
+            }
+        });
+        let (mut response, mut request) = tokio::io::split(&mut client);
+        let sent = async { request.write_all(STREAM_REQUEST).await.expect("taken") };
+        tokio::join!(sent, read_until(&mut response, "\r\n\r\n"));
+        served.await.expect("the connection has ended");
+    }
 }

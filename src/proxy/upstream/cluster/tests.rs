@@ -33,6 +33,6 @@ fn reuses_a_cluster_while_its_settings_are_unchanged() {
 async fn chooses_no_target_before_names_resolve() {
     let metrics = Metrics::new().expect("unique names");
     let cluster = Cluster::new(&route(""), &Arc::default(), &metrics).expect("no file is named");
-    assert!(cluster.choose(&[]).is_none());
+    assert!(cluster.choose(&[0; 32], &[]).is_none());
     assert!(cluster.report().iter().all(|(good, text)| !good && text.contains("not resolved")));
 }

@@ -1,0 +1,267 @@
+//! One request and its response on an HTTP/1.1 connection, which pingora's pool provides.
+//!
+//! ```text
+//!   send: head and body in one write ─▶ read_head ─▶ read_body, piece by piece ─▶ into_connection, for another request
+//! ```
+//! pingora's own session keeps the request, both heads and a buffer of 64 KiB for each run. Here, a run that waits holds only
+//! its connection: all reads of bodies on a thread share one buffer, in which they are decoded.
+
+use super::http1_body::Http1Body;
+use http::header::{self, AsHeaderName, HeaderMap, HeaderName, HeaderValue};
+use http::{StatusCode, response};
+use pingora_core::protocols::{Stream, UniqueIDType};
+use pingora_core::{BError, Error, ErrorType};
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
+
+/// Maximum bytes of one read of a body.
+const READ_SIZE: usize = 16 << 10;
+
+/// Maximum length of one head. Interim ones have a limit of time alone (`timeouts.first_byte`).
+const HEAD_LIMIT: usize = 64 << 10;
+
+/// Maximum number of fields in a head.
+const HEADER_COUNT_LIMIT: usize = 128;
+
+/// Maximum number of reads in a row without data.
+const EMPTY_READS: usize = 16;
+
+/// First capacity for a head.
+const HEAD_SIZE: usize = 1 << 10;
+
+thread_local! {
+    static READ_BUFFER: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_SIZE].into());
+}
+
+pub(super) struct Http1Exchange {
+    connection: Stream,
+    /// bytes of the body that arrived with the head
+    unread: Vec<u8>,
+    body: Http1Body,
+    is_request_sent: bool,
+    is_keep_alive: bool,
+}
+
+/// The head of a response that is not interim.
+struct ParsedHead {
+    length: usize,
+    parts: response::Parts,
+}
+
+impl Http1Exchange {
+    pub(super) fn new(connection: Stream) -> Self {
+        Http1Exchange {
+            connection,
+            unread: Vec::new(),
+            body: Http1Body::UntilClose,
+            is_request_sent: false,
+            is_keep_alive: false,
+        }
+    }
+
+    pub(super) fn id(&self) -> UniqueIDType {
+        self.connection.id()
+    }
+
+    /// Writes a request. `written` counts its bytes, also if the write fails; then the agent may have answered early.
+    pub(super) async fn send(&mut self, head: &[u8], body: &[u8], written: &mut usize) -> io::Result<()> {
+        while *written < head.len() + body.len() {
+            let rest_of_head = &head[(*written).min(head.len())..];
+            let rest_of_body = &body[written.saturating_sub(head.len())..];
+            let sent = match rest_of_head.is_empty() {
+                true => self.connection.write(rest_of_body).await?,
+                false => {
+                    self.connection.write_vectored(&[IoSlice::new(rest_of_head), IoSlice::new(rest_of_body)]).await?
+                }
+            };
+            if sent == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            *written += sent;
+        }
+        self.connection.flush().await?;
+        self.is_request_sent = true;
+        Ok(())
+    }
+
+    /// Reads the head of the response, and skips interim ones [RFC 9110 §15.2].
+    pub(super) async fn read_head(&mut self) -> Result<response::Parts, BError> {
+        let mut bytes = Vec::with_capacity(HEAD_SIZE);
+        loop {
+            while let Some(head) = parse_head(&bytes)? {
+                bytes.drain(..head.length);
+                if !head.parts.status.is_informational() || head.parts.status == StatusCode::SWITCHING_PROTOCOLS {
+                    self.body = response_body(&head.parts)?;
+                    self.is_keep_alive = self.is_request_sent && is_keep_alive(&head.parts);
+                    // An empty buffer is freed here: the run may wait for its body.
+                    self.unread = if bytes.is_empty() { Vec::new() } else { bytes };
+                    return Ok(head.parts);
+                }
+                // An agent that floods the gateway with them must not keep the run from its deadlines.
+                tokio::task::yield_now().await;
+            }
+            if bytes.len() >= HEAD_LIMIT {
+                let cause = format!("the head of the response is longer than {HEAD_LIMIT} bytes");
+                return Error::e_explain(ErrorType::InvalidHTTPHeader, cause);
+            }
+            let received = bytes.len();
+            let what = || format!("while reading the head of the response, after {received} bytes");
+            bytes.reserve(HEAD_SIZE);
+            match self.connection.read_buf(&mut bytes).await {
+                Ok(0) => return Error::e_explain(ErrorType::ConnectionClosed, what()),
+                Ok(_) => {}
+                Err(error) => return Error::e_because(ErrorType::ReadError, what(), error),
+            }
+        }
+    }
+
+    /// Passes the next piece of the body to `take`. Returns `false` at the end. Cancel safe.
+    pub(super) async fn read_body(&mut self, take: impl FnOnce(&[u8])) -> Result<bool, BError> {
+        let mut take = Some(take);
+        poll_fn(|cx| {
+            self.poll_body(cx, &mut |data| {
+                if let Some(take) = take.take() {
+                    take(data);
+                }
+            })
+        })
+        .await
+    }
+
+    fn poll_body(&mut self, cx: &mut Context<'_>, take: &mut dyn FnMut(&[u8])) -> Poll<Result<bool, BError>> {
+        for _ in 0..EMPTY_READS {
+            match self.body {
+                Http1Body::Over { .. } if self.unread.is_empty() => return Poll::Ready(Ok(false)),
+                Http1Body::Invalid => {
+                    return Poll::Ready(Error::e_explain(ErrorType::Custom("InvalidChunk"), "an invalid chunk"));
+                }
+                _ => {}
+            }
+            let has_data = if self.unread.is_empty() {
+                READ_BUFFER.with_borrow_mut(|buffer| {
+                    let mut buffer = ReadBuf::new(buffer);
+                    ready!(Pin::new(&mut self.connection).poll_read(cx, &mut buffer)).map_err(|error| {
+                        Error::because(ErrorType::ReadError, "while reading the body of the response", error)
+                    })?;
+                    match buffer.filled_mut() {
+                        [] => Poll::Ready(self.end_connection().map(|()| false)),
+                        bytes => Poll::Ready(Ok(decode_piece(&mut self.body, bytes, take))),
+                    }
+                })
+            } else {
+                let mut bytes = std::mem::take(&mut self.unread);
+                Poll::Ready(Ok(decode_piece(&mut self.body, &mut bytes, take)))
+            };
+            if ready!(has_data)? {
+                return Poll::Ready(Ok(true));
+            }
+        }
+        // An agent that floods the gateway with chunks without data must not keep the run from its deadlines.
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Ends a body whose connection has ended.
+    fn end_connection(&mut self) -> Result<(), BError> {
+        match self.body {
+            Http1Body::UntilClose => {
+                self.body = Http1Body::Over { is_reusable: false };
+                Ok(())
+            }
+            Http1Body::Sized { left } => {
+                let cause = format!("the connection was closed with {left} bytes of the body left to read");
+                Error::e_explain(ErrorType::ConnectionClosed, cause)
+            }
+            _ => Error::e_explain(ErrorType::ConnectionClosed, "the connection was closed before the last chunk"),
+        }
+    }
+
+    /// Returns the connection for another request, or closes it.
+    pub(super) async fn into_connection(mut self) -> Option<Stream> {
+        if self.is_keep_alive && self.unread.is_empty() && self.body == (Http1Body::Over { is_reusable: true }) {
+            return Some(self.connection);
+        }
+        let _ = AsyncWriteExt::shutdown(&mut self.connection).await;
+        None
+    }
+}
+
+/// Passes the data in `bytes` to `take`, and returns whether there are any.
+fn decode_piece(body: &mut Http1Body, bytes: &mut [u8], take: &mut dyn FnMut(&[u8])) -> bool {
+    let data = body.decode(bytes);
+    if data.is_empty() {
+        return false;
+    }
+    take(&bytes[data]);
+    true
+}
+
+/// Parses a head if `bytes` begin with a whole one.
+fn parse_head(bytes: &[u8]) -> Result<Option<ParsedHead>, BError> {
+    let invalid = |cause: &dyn std::fmt::Display| {
+        let start = bytes[..bytes.len().min(200)].escape_ascii();
+        Error::explain(ErrorType::InvalidHTTPHeader, format!("the head of the response is not valid: {cause}: {start}"))
+    };
+    let mut fields = [const { std::mem::MaybeUninit::uninit() }; HEADER_COUNT_LIMIT];
+    let mut head = httparse::Response::new(&mut []);
+    let mut parser = httparse::ParserConfig::default();
+    // "A proxy MUST remove any such whitespace from a response message before forwarding" [RFC 9112 §5.1]
+    parser.allow_spaces_after_header_name_in_responses(true);
+    let parsed = parser.parse_response_with_uninit_headers(&mut head, bytes, &mut fields);
+    let httparse::Status::Complete(length) = parsed.map_err(|error| invalid(&error))? else { return Ok(None) };
+    let mut parts = http::Response::new(()).into_parts().0;
+    parts.status = StatusCode::from_u16(head.code.unwrap_or_default()).map_err(|error| invalid(&error))?;
+    parts.version = if head.version == Some(0) { http::Version::HTTP_10 } else { http::Version::HTTP_11 };
+    parts.headers = HeaderMap::with_capacity(head.headers.len());
+    for field in head.headers.iter() {
+        let name = HeaderName::from_bytes(field.name.as_bytes()).map_err(|error| invalid(&error))?;
+        let value = HeaderValue::from_bytes(field.value).map_err(|error| invalid(&error))?;
+        parts.headers.append(name, value);
+    }
+    Ok(Some(ParsedHead { length, parts }))
+}
+
+/// Returns how the body of a response to GET or POST ends [RFC 9112 §6.3].
+fn response_body(head: &response::Parts) -> Result<Http1Body, BError> {
+    if matches!(head.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED | StatusCode::SWITCHING_PROTOCOLS) {
+        return Ok(Http1Body::sized(0));
+    }
+    // "the Transfer-Encoding overrides the Content-Length" [RFC 9112 §6.3]
+    if head.headers.contains_key(header::TRANSFER_ENCODING) {
+        let last = tokens(head, header::TRANSFER_ENCODING).last();
+        let is_chunked = last.is_some_and(|coding| coding.eq_ignore_ascii_case(b"chunked"));
+        return Ok(if is_chunked { Http1Body::CHUNKED } else { Http1Body::UntilClose });
+    }
+    let mut lengths = tokens(head, header::CONTENT_LENGTH);
+    let Some(first) = lengths.next() else { return Ok(Http1Body::UntilClose) };
+    let digits = str::from_utf8(first).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    match digits.and_then(|digits| digits.parse().ok()) {
+        Some(length) if lengths.all(|other| other == first) => Ok(Http1Body::sized(length)),
+        _ => Error::e_explain(ErrorType::InvalidHTTPHeader, "the response has an invalid Content-Length"),
+    }
+}
+
+/// Returns whether the connection may be used again after the body [RFC 9112 §9.3].
+fn is_keep_alive(head: &response::Parts) -> bool {
+    let has = |option: &[u8]| tokens(head, header::CONNECTION).any(|token| token.eq_ignore_ascii_case(option));
+    match head.version {
+        http::Version::HTTP_10 => has(b"keep-alive") && !head.headers.contains_key(header::TRANSFER_ENCODING),
+        _ => !has(b"close") && head.status != StatusCode::SWITCHING_PROTOCOLS,
+    }
+}
+
+/// Returns the members of a field whose value is a list.
+fn tokens(head: &response::Parts, name: impl AsHeaderName) -> impl Iterator<Item = &[u8]> {
+    head.headers
+        .get_all(name)
+        .into_iter()
+        .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
+        .map(<[u8]>::trim_ascii)
+}
+
+#[cfg(test)]
+mod tests;
