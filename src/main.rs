@@ -7,12 +7,14 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// jemalloc's settings. Freed memory is returned at once, so that a burst of runs does not stay in memory. Large buffers
-/// begin at a page boundary: an idle stream uses only the start of its 64 KiB read buffer, which then occupies one page
-/// instead of two (measured: 0.9 KiB less per stream).
+/// jemalloc's settings. Freed memory is returned after a second, by a thread of jemalloc's, so that a burst of runs does not
+/// stay in memory; returning it at once took a fifth of the CPU of a short run (`make bench`, `runs`). Large buffers begin at a
+/// page boundary: an idle stream uses only the start of its 64 KiB read buffer, which then occupies one page instead of two
+/// (measured: 0.9 KiB less per stream).
 #[expect(unsafe_code, reason = "jemalloc reads its settings from a symbol of this name")]
 #[unsafe(export_name = "_rjem_malloc_conf")]
-pub static ALLOCATOR_SETTINGS: &[u8; 56] = b"dirty_decay_ms:0,muzzy_decay_ms:0,cache_oblivious:false\0";
+pub static ALLOCATOR_SETTINGS: &[u8; 82] =
+    b"dirty_decay_ms:1000,muzzy_decay_ms:0,background_thread:true,cache_oblivious:false\0";
 
 fn main() -> ExitCode {
     diglot::cli::main()
