@@ -1,18 +1,19 @@
 //! Writes HTTP/1 streams without hyper, to save memory.
 //!
 //! ```text
-//!   hyper ── has written the head of a stream ──▶ RawChunkedWriter ── its last chunk ──▶ hyper, for the next request
+//!   hyper ── has encoded the head of a stream ──▶ RawChunkedWriter ── its last chunk ──▶ hyper, for the next request
 //!     │ the connection ends                           │ the client left, the body was aborted, HTTP/1.0
 //!     ▼                                               ▼
 //!   closed                                          closed
 //! ```
 //! hyper holds two buffers of 8 KiB and a state of 2 KiB per connection, which a run that waits for its agent does not
-//! need: without them an idle stream takes 11 KiB less (measured). So hyper reads the request and writes the head, and
-//! this module writes bodies of unknown length.
+//! need: without them an idle stream takes 11 KiB less (measured). So hyper reads the request and encodes the head, and
+//! this module writes the head and a body of unknown length. If the first events are already there, they leave with the
+//! head in one write.
 
+use super::http1_chunk::{ChunkData, Http1Chunk};
 use super::read_ahead::{ReadAheadStream, buffer_available};
 use crate::proxy::relayed_run::{RelayedPiece, RelayedRun, RelayedRunSlot};
-use crate::proxy::spare_buffer;
 use crate::telemetry::label::ConnectionRejectReason;
 use bytes::Bytes;
 use http::{Method, Request, Response};
@@ -25,7 +26,7 @@ use parking_lot::Mutex;
 use pingora_core::server::ShutdownWatch;
 use std::error::Error;
 use std::future::{Future, poll_fn};
-use std::io::{self, IoSlice, Write};
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -90,16 +91,16 @@ where
     // Boxed, so that it can be freed during a stream.
     let mut connection = Box::new(builder.serve_connection(io, service));
     let mut is_closing = false;
-    let (body, run, framing) = loop {
+    let CapturedStream { body, run, framing, head } = loop {
         let served = poll_fn(|cx| match Pin::new(&mut *connection).poll(cx) {
             // Any other error belongs to a request that is counted elsewhere.
             Poll::Ready(Err(why)) if why.is_parse() => Poll::Ready(Err(ConnectionRejectReason::NotHttp)),
             Poll::Ready(_) => Poll::Ready(Ok(None)),
-            Poll::Pending => handoff.lock().poll_body(cx).map(|written| Ok(Some(written))),
+            Poll::Pending => handoff.lock().poll_stream(cx).map(|captured| Ok(Some(captured))),
         });
         tokio::select! {
-            written = served => match written? {
-                Some(written) => break written,
+            captured = served => match captured? {
+                Some(captured) => break captured,
                 None => return Ok(None),
             },
             _ = shutdown.changed(), if !is_closing => is_closing = true,
@@ -108,7 +109,8 @@ where
     };
     let parts = connection.into_parts();
     let HeadTap { io, .. } = parts.io.into_inner();
-    Ok(Some(Box::new(RawChunkedWriter { io, body, run, framing, chunk: None, read_ahead: parts.read_buf.to_vec() })))
+    let chunk = Some(Http1Chunk::from_head(head));
+    Ok(Some(Box::new(RawChunkedWriter { io, body, run, framing, chunk, read_ahead: parts.read_buf.to_vec() })))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,10 +123,10 @@ enum BodyFraming {
 }
 
 impl BodyFraming {
-    /// Parses the head once hyper has written all of it, skipping interim responses (1xx).
-    fn parse(written: &[u8]) -> Option<BodyFraming> {
-        let end = memchr::memmem::find(written, HEAD_END)?;
-        let (head, rest) = written.split_at(end + HEAD_END.len());
+    /// Parses the head once hyper has encoded all of it, skipping interim responses (1xx).
+    fn parse(encoded: &[u8]) -> Option<BodyFraming> {
+        let end = memchr::memmem::find(encoded, HEAD_END)?;
+        let (head, rest) = encoded.split_at(end + HEAD_END.len());
         // "HTTP/1.1 100": the first digit of the status.
         if head.get(9) == Some(&b'1') {
             return BodyFraming::parse(rest);
@@ -155,8 +157,16 @@ enum HandoffState<B> {
     Captured {
         body: B,
         run: Option<RelayedRun>,
-        written: Vec<u8>,
+        /// as far as hyper has encoded it
+        head: Vec<u8>,
     },
+}
+
+struct CapturedStream<B> {
+    body: B,
+    run: Option<RelayedRun>,
+    framing: BodyFraming,
+    head: Vec<u8>,
 }
 
 impl<B> HandoffState<B> {
@@ -164,22 +174,22 @@ impl<B> HandoffState<B> {
         match self {
             HandoffState::Idle => {
                 let run = run.and_then(RelayedRunSlot::take);
-                *self = HandoffState::Captured { body, run, written: Vec::new() };
+                *self = HandoffState::Captured { body, run, head: Vec::new() };
                 HyperBody::Captured
             }
             HandoffState::Flushing | HandoffState::Captured { .. } => HyperBody::Inline(body),
         }
     }
 
-    /// Returns the body once its head is written. Until then its run is executed here.
-    fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<(B, Option<RelayedRun>, BodyFraming)> {
-        let HandoffState::Captured { run, written, .. } = self else { return Poll::Pending };
-        let Some(framing) = BodyFraming::parse(written) else {
+    /// Returns the stream once its head is encoded. Until then its run is executed here.
+    fn poll_stream(&mut self, cx: &mut Context<'_>) -> Poll<CapturedStream<B>> {
+        let HandoffState::Captured { run, head, .. } = self else { return Poll::Pending };
+        let Some(framing) = BodyFraming::parse(head) else {
             run.iter_mut().for_each(|run| run.poll_run(cx));
             return Poll::Pending;
         };
         match std::mem::replace(self, HandoffState::Idle) {
-            HandoffState::Captured { body, run, .. } => Poll::Ready((body, run, framing)),
+            HandoffState::Captured { body, run, head } => Poll::Ready(CapturedStream { body, run, framing, head }),
             HandoffState::Idle | HandoffState::Flushing => Poll::Pending,
         }
     }
@@ -278,14 +288,17 @@ impl<I: AsyncRead + Unpin, B> AsyncRead for HeadTap<I, B> {
 }
 
 impl<I: AsyncWrite + Unpin, B> AsyncWrite for HeadTap<I, B> {
+    /// Takes the head of a captured stream, which leaves with its first events.
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let wrote = Pin::new(&mut self.io).poll_write(cx, bytes);
-        match (&mut *self.handoff.lock(), &wrote) {
-            (HandoffState::Captured { written, .. }, Poll::Ready(Ok(count))) => {
-                written.extend_from_slice(&bytes[..*count]);
-            }
-            (state @ HandoffState::Idle, Poll::Pending) => *state = HandoffState::Flushing,
-            _ => {}
+        let HeadTap { handoff, io } = &mut *self;
+        let mut state = handoff.lock();
+        if let HandoffState::Captured { head, .. } = &mut *state {
+            head.extend_from_slice(bytes);
+            return Poll::Ready(Ok(bytes.len()));
+        }
+        let wrote = Pin::new(io).poll_write(cx, bytes);
+        if let (HandoffState::Idle, Poll::Pending) = (&*state, &wrote) {
+            *state = HandoffState::Flushing;
         }
         wrote
     }
@@ -328,6 +341,7 @@ where
         }
         buffer_available(&mut this.io, &mut this.read_ahead, READ_AHEAD_LIMIT, cx)?;
         loop {
+            this.add_first_piece(cx)?;
             if let Some(chunk) = &mut this.chunk {
                 if chunk.poll_write(&mut this.io, cx)?.is_pending() {
                     // A client that reads nothing was disconnected: the chunk is freed, too.
@@ -367,6 +381,28 @@ impl<I, B: Body<Data = Bytes> + Unpin> RawChunkedWriter<I, B> {
         Poll::Ready(Ok(Http1Chunk::new(data, self.framing.is_chunked(), is_last)))
     }
 
+    /// Adds what there is of the body to a head that has not been sent.
+    fn add_first_piece(&mut self, cx: &mut Context<'_>) -> io::Result<()>
+    where
+        I: AsyncWrite + Unpin,
+    {
+        let Some(mut head) = self.chunk.take_if(|chunk| chunk.is_unsent_head()) else { return Ok(()) };
+        match self.poll_chunk(cx) {
+            Poll::Ready(Ok(mut first)) => {
+                first.head = std::mem::take(&mut head.head);
+                self.chunk = Some(first);
+            }
+            Poll::Pending => self.chunk = Some(head),
+            // A body that ends at once differs from no response at all.
+            Poll::Ready(Err(error)) => {
+                let _ = head.poll_write(&mut self.io, cx)?;
+                let _ = Pin::new(&mut self.io).poll_flush(cx)?;
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
     fn is_disconnected(&self) -> bool {
         match &self.run {
             Some(run) => run.is_closed(),
@@ -377,84 +413,4 @@ impl<I, B: Body<Data = Bytes> + Unpin> RawChunkedWriter<I, B> {
 
 fn aborted() -> io::Error {
     io::ErrorKind::ConnectionAborted.into()
-}
-
-/// One chunk and perhaps the end [RFC 9112 §7.1], or only the data if the body ends with the connection.
-struct Http1Chunk {
-    size_line: [u8; MAX_SIZE_LINE],
-    size_line_length: usize,
-    data: ChunkData,
-    suffix: &'static [u8],
-    is_last: bool,
-    written: usize,
-}
-
-const MAX_SIZE_LINE: usize = 2 * size_of::<usize>() + 2;
-
-enum ChunkData {
-    Shared(Bytes),
-    /// perhaps the thread's spare buffer
-    Owned(Vec<u8>),
-}
-
-impl ChunkData {
-    fn as_slice(&self) -> &[u8] {
-        match self {
-            ChunkData::Shared(bytes) => bytes,
-            ChunkData::Owned(bytes) => bytes,
-        }
-    }
-}
-
-impl Http1Chunk {
-    fn new(data: ChunkData, is_chunked: bool, is_last: bool) -> Self {
-        let length = data.as_slice().len();
-        let mut size_line = [0; MAX_SIZE_LINE];
-        let mut unused = size_line.as_mut_slice();
-        // An empty chunk would end the body.
-        if is_chunked && length > 0 {
-            let _ = write!(unused, "{length:X}\r\n");
-        }
-        let size_line_length = MAX_SIZE_LINE - unused.len();
-        let suffix: &[u8] = match (is_chunked, length > 0, is_last) {
-            (true, true, true) => b"\r\n0\r\n\r\n",
-            (true, true, false) => b"\r\n",
-            (true, false, true) => b"0\r\n\r\n",
-            (false, ..) | (true, false, false) => b"",
-        };
-        Http1Chunk { size_line, size_line_length, data, suffix, is_last, written: 0 }
-    }
-
-    fn poll_write<I: AsyncWrite + Unpin>(&mut self, io: &mut I, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        loop {
-            let mut skipped = self.written;
-            let slices = [&self.size_line[..self.size_line_length], self.data.as_slice(), self.suffix].map(|part| {
-                let (written, rest) = part.split_at(skipped.min(part.len()));
-                skipped -= written.len();
-                IoSlice::new(rest)
-            });
-            if slices.iter().all(|part| part.is_empty()) {
-                return Poll::Ready(Ok(()));
-            }
-            match Pin::new(&mut *io).poll_write_vectored(cx, &slices)? {
-                Poll::Ready(0) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                Poll::Ready(written) => self.written += written,
-                Poll::Pending => {
-                    // The spare buffer is mostly larger.
-                    if let ChunkData::Owned(bytes) = &mut self.data {
-                        bytes.shrink_to_fit();
-                    }
-                    return Poll::Pending;
-                }
-            }
-        }
-    }
-}
-
-impl Drop for Http1Chunk {
-    fn drop(&mut self) {
-        if let ChunkData::Owned(bytes) = &mut self.data {
-            spare_buffer::put_back(std::mem::take(bytes));
-        }
-    }
 }

@@ -13,6 +13,7 @@ mod descriptors;
 mod connection_limit;
 mod http_version;
 mod read_ahead;
+mod http1_chunk;
 mod http1_handoff;
 mod server;
 mod write_timeout;

@@ -314,3 +314,75 @@ async fn a_run_can_disconnect_a_client_that_does_not_read() {
         served.await.expect("the connection has ended");
     }
 }
+
+/// Counts the writes that have bytes.
+struct CountingStream(DuplexStream, Arc<AtomicUsize>);
+
+impl AsyncRead for CountingStream {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for CountingStream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(cx, &[io::IoSlice::new(bytes)])
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        Pin::new(&mut self.0).poll_write_vectored(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
+
+#[tokio::test]
+async fn sends_the_head_with_the_first_events_or_alone() {
+    const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+    for (pieces, expected, writes) in
+        [(&["a;"][..], "2\r\na;\r\n", 1), (&[][..], "", 1), (&["a;", "b;"][..], "4\r\na;b;\r\n", 1)]
+    {
+        for is_aborted in [false, true] {
+            let (mut client, stream) = tokio::io::duplex(4096);
+            let count = Arc::new(AtomicUsize::new(0));
+            let (writer, body) = pipe(1 << 10, ());
+            for piece in pieces {
+                writer.write(&mut piece.as_bytes().to_vec()).await.expect("room");
+            }
+            let mut writer = Some(writer);
+            if is_aborted {
+                writer.take().expect("a writer").abort();
+            }
+            let mut stream = RawChunkedWriter {
+                io: CountingStream(stream, Arc::clone(&count)),
+                body,
+                run: None,
+                framing: BodyFraming::Chunked,
+                chunk: Some(Http1Chunk::from_head(HEAD.to_vec())),
+                read_ahead: Vec::new(),
+            };
+            assert_eq!(futures_util::poll!(&mut stream).is_ready(), is_aborted);
+            drop(stream);
+            let mut received = Vec::new();
+            client.read_to_end(&mut received).await.expect("the end");
+            let received = String::from_utf8(received).expect("text");
+            let body = received.strip_prefix(str::from_utf8(HEAD).expect("text")).expect("a head");
+            if !is_aborted {
+                assert_eq!(body, expected);
+            }
+            assert!(!body.ends_with("0\r\n\r\n"));
+            assert_eq!(count.load(Ordering::Relaxed), writes);
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! A chunk of an HTTP/1 response on its way to the socket, in one write with what is around it.
+
+use crate::proxy::spare_buffer;
+use bytes::Bytes;
+use std::io::{self, IoSlice, Write};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::io::AsyncWrite;
+
+/// One chunk and perhaps the end [RFC 9112 §7.1], or only the data if the body ends with the connection.
+pub(super) struct Http1Chunk {
+    /// of the response, before its first chunk
+    pub(super) head: Vec<u8>,
+    size_line: [u8; MAX_SIZE_LINE],
+    size_line_length: usize,
+    data: ChunkData,
+    suffix: &'static [u8],
+    pub(super) is_last: bool,
+    written: usize,
+}
+
+const MAX_SIZE_LINE: usize = 2 * size_of::<usize>() + 2;
+
+pub(super) enum ChunkData {
+    Shared(Bytes),
+    /// perhaps the thread's spare buffer
+    Owned(Vec<u8>),
+}
+
+impl ChunkData {
+    fn as_slice(&self) -> &[u8] {
+        match self {
+            ChunkData::Shared(bytes) => bytes,
+            ChunkData::Owned(bytes) => bytes,
+        }
+    }
+}
+
+impl Http1Chunk {
+    pub(super) fn new(data: ChunkData, is_chunked: bool, is_last: bool) -> Self {
+        let length = data.as_slice().len();
+        let mut size_line = [0; MAX_SIZE_LINE];
+        let mut unused = size_line.as_mut_slice();
+        // An empty chunk would end the body.
+        if is_chunked && length > 0 {
+            let _ = write!(unused, "{length:X}\r\n");
+        }
+        let size_line_length = MAX_SIZE_LINE - unused.len();
+        let suffix: &[u8] = match (is_chunked, length > 0, is_last) {
+            (true, true, true) => b"\r\n0\r\n\r\n",
+            (true, true, false) => b"\r\n",
+            (true, false, true) => b"0\r\n\r\n",
+            (false, ..) | (true, false, false) => b"",
+        };
+        Http1Chunk { head: Vec::new(), size_line, size_line_length, data, suffix, is_last, written: 0 }
+    }
+
+    /// Returns the head of a response, without a chunk.
+    pub(super) fn from_head(head: Vec<u8>) -> Self {
+        let mut chunk = Http1Chunk::new(ChunkData::Shared(Bytes::new()), false, false);
+        chunk.head = head;
+        chunk
+    }
+
+    pub(super) fn is_unsent_head(&self) -> bool {
+        !self.head.is_empty() && self.written == 0 && self.data.as_slice().is_empty() && !self.is_last
+    }
+
+    pub(super) fn poll_write<I: AsyncWrite + Unpin>(
+        &mut self,
+        io: &mut I,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        loop {
+            let mut skipped = self.written;
+            let size_line = &self.size_line[..self.size_line_length];
+            let slices = [self.head.as_slice(), size_line, self.data.as_slice(), self.suffix].map(|part| {
+                let (written, rest) = part.split_at(skipped.min(part.len()));
+                skipped -= written.len();
+                IoSlice::new(rest)
+            });
+            if slices.iter().all(|part| part.is_empty()) {
+                return Poll::Ready(Ok(()));
+            }
+            match Pin::new(&mut *io).poll_write_vectored(cx, &slices)? {
+                Poll::Ready(0) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                Poll::Ready(written) => self.written += written,
+                Poll::Pending => {
+                    // The spare buffer is mostly larger.
+                    if let ChunkData::Owned(bytes) = &mut self.data {
+                        bytes.shrink_to_fit();
+                    }
+                    return Poll::Pending;
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Http1Chunk {
+    fn drop(&mut self) {
+        if let ChunkData::Owned(bytes) = &mut self.data {
+            spare_buffer::put_back(std::mem::take(bytes));
+        }
+    }
+}
