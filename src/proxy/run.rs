@@ -413,7 +413,7 @@ impl RunTask {
     async fn wait_for_client(&mut self, number: u64) -> Result<(), LogStopReason> {
         let slow_clients = Arc::clone(&self.context.slow_clients);
         let bytes = self.output.unread_bytes() + self.out.capacity() + AGENT_READ_BUFFER;
-        let waiting = slow_clients.wait(self.context.caller_key(), bytes);
+        let waiting = slow_clients.wait(self.context.caller_key, bytes);
         tokio::select! {
             biased;
             written = self.output.write(&mut self.out, number) => return written,

@@ -4,7 +4,6 @@ use super::agent_client::AgentClient;
 use super::body_budget::BodyPermit;
 use super::deadlines::{DeadlineKind, RunDeadlines};
 use super::lifecycle::LifecycleWatch;
-use super::run_keys::caller_key;
 use super::run_record::RunRecord;
 use super::slow_clients::SlowClients;
 use super::upstream::{Cluster, Connector};
@@ -24,6 +23,7 @@ pub(super) struct RunContext {
     pub(crate) slow_clients: Arc<SlowClients>,
     pub(crate) keep_alive: Duration,
     pub(crate) access: Arc<AccessConfig>,
+    pub(crate) caller_key: ReplayKey,
     pub(crate) record: RunRecord,
 }
 
@@ -37,10 +37,6 @@ pub(super) struct AgentRequest {
 }
 
 impl RunContext {
-    pub(super) fn caller_key(&self) -> ReplayKey {
-        caller_key(&self.record.caller)
-    }
-
     pub(super) fn start_deadlines(&self) -> RunDeadlines {
         let mut deadlines = RunDeadlines::new(self.keep_alive, self.cluster.settings.timeouts.first_byte);
         let expires = self.record.caller.identity().and_then(|identity| identity.expires);

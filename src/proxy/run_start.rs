@@ -36,8 +36,8 @@ use crate::net::cpu_work::run_sized;
 use crate::net::digest;
 use crate::policy::{CallerContext, StreamPermit};
 use crate::replay::{
-    ClaimResult, InsertOutcome, NewRun, ReadFrom, ReplicatedRuns, ReplicationUnavailable, RunDescriptor, RunKeys,
-    RunToken, StoredRun,
+    ClaimResult, InsertOutcome, NewRun, ReadFrom, ReplayKey, ReplicatedRuns, ReplicationUnavailable, RunDescriptor,
+    RunKeys, RunToken, StoredRun,
 };
 use crate::telemetry::internal_event::{self, RunInfo, RunSummary};
 use crate::telemetry::label::{AuthMethod, AuthReason, RequestMethod};
@@ -71,6 +71,7 @@ struct RunRequestHead {
     /// framing of the client's stream
     framing: Framing,
     caller: CallerContext,
+    caller_key: ReplayKey,
     started_at: Instant,
 }
 
@@ -115,7 +116,7 @@ impl Gateway {
         let caller_key = caller_key(&caller);
         let body_permit = self.bodies.start_body(caller_key, &parts.headers)?;
         let memory = self.run_memory.start_run(caller_key);
-        let mut head = RunRequestHead { parts, body_permit, memory, framing, caller, started_at };
+        let mut head = RunRequestHead { parts, body_permit, memory, framing, caller, caller_key, started_at };
         let body = request_body::read_body(&self.limits, &head.parts.headers, body, &mut head.body_permit).await?;
         // Only SSE has event ids from which to resume.
         let resumable = route.resumable.as_ref().filter(|_| head.framing == Framing::Sse);
@@ -306,7 +307,8 @@ impl Gateway {
         let caller_key = caller_key(&caller);
         let body_permit = self.bodies.start_body(caller_key, &parts.headers)?;
         let memory = self.run_memory.start_run(caller_key);
-        let head = RunRequestHead { parts, body_permit, memory, framing, caller, started_at: Instant::now() };
+        let head =
+            RunRequestHead { parts, body_permit, memory, framing, caller, caller_key, started_at: Instant::now() };
         Ok(RunPreview { framing, detected_by, translation: Some(head.rewrite(route, body, is_kept)?) })
     }
 
@@ -331,7 +333,7 @@ impl Gateway {
             cluster: Arc::clone(&route.cluster),
             connector: Arc::clone(&self.connector),
             request_id: request_id.clone(),
-            caller: caller_key(&head.caller),
+            caller: head.caller_key,
             spans: trace.upstream_spans(),
             fields: Arc::new(self.policy.upstream_fields(&head.parts, &route.start_match)),
             agent_errors: route.config.agent_errors,
@@ -364,6 +366,7 @@ impl Gateway {
             slow_clients: Arc::clone(&self.slow_clients),
             keep_alive: self.keep_alive,
             access: Arc::clone(access),
+            caller_key: head.caller_key,
             record,
         };
         let (start_tx, start_rx) = oneshot::channel();

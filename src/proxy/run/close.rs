@@ -44,9 +44,8 @@ impl RunTask {
         self.context.record_metrics(self.stream.report_mut());
         self.context.record.summary.reader_count = self.output.reader_count();
         self.context.record.close(outcome, rejection.as_ref());
-        let caller = self.context.caller_key();
-        let RunContext { lifecycle, slow_clients, .. } = self.context;
-        ClosedRun { output: self.output, lifecycle, slow_clients, caller }
+        let RunContext { lifecycle, slow_clients, caller_key, .. } = self.context;
+        ClosedRun { output: self.output, lifecycle, slow_clients, caller: caller_key }
     }
 
     fn send_start(&mut self, start_tx: StartSender, rejection: Option<&Rejection>) -> bool {

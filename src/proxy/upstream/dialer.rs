@@ -8,6 +8,7 @@ use super::upstream_set::UpstreamEntry;
 use super::upstream_tls::{ClusterTls, ClusterTlsMaterial};
 use crate::config::{TimeoutsConfig, UpstreamAddress, UpstreamHttpVersion};
 use crate::error::{Rejection, RejectionKind};
+use futures_util::FutureExt;
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv};
 use pingora_core::connectors::{ConnectorOptions, TransportConnector};
@@ -58,20 +59,22 @@ impl Default for Connector {
 impl AgentConnections {
     /// Reuses a connection or opens one. The `bool` is whether it is reused.
     async fn open_exchange(&self, peer: &HttpPeer) -> Result<(AgentExchange, bool), BError> {
-        if peer.options.alpn.get_max_http_version() == 1 {
-            let (stream, is_reused) = self.http1.get_stream(peer).await?;
-            return Ok((AgentExchange::http1(stream), is_reused));
-        }
-        if let Some(session) = self.http2.reuse(peer) {
+        let versions = &peer.options.alpn;
+        let speaks_http2 = versions.get_max_http_version() != 1;
+        if speaks_http2 && let Some(session) = self.http2.reuse(peer) {
             return Ok((AgentExchange::http2(session), true));
         }
         // An agent that may choose has perhaps chosen HTTP/1.1.
-        if peer.options.alpn.get_min_http_version() == 1
+        if versions.get_min_http_version() == 1
             && let Some(stream) = self.http1.reused_stream(peer).await
         {
             return Ok((AgentExchange::http1(stream), true));
         }
-        self.http2.open(peer, self.transport.new_stream(peer)).await
+        // Boxed: most runs reuse a connection, and the future of a new one is large.
+        if speaks_http2 {
+            return self.http2.open(peer, self.transport.new_stream(peer)).boxed().await;
+        }
+        Ok((AgentExchange::http1(self.http1.new_stream(peer).boxed().await?), false))
     }
 }
 
