@@ -18,7 +18,7 @@ pub(super) enum Http1Body {
     Chunked(ChunkState),
     /// ends with the connection
     UntilClose,
-    Over {
+    Ended {
         /// nothing follows, and the connection stays open
         is_reusable: bool,
     },
@@ -60,7 +60,7 @@ impl Http1Body {
 
     pub(super) const fn sized(length: u64) -> Http1Body {
         match length {
-            0 => Http1Body::Over { is_reusable: true },
+            0 => Http1Body::Ended { is_reusable: true },
             left => Http1Body::Sized { left },
         }
     }
@@ -80,7 +80,7 @@ impl Http1Body {
                     at += 1;
                     continue;
                 }
-                Http1Body::Over { is_reusable } => {
+                Http1Body::Ended { is_reusable } => {
                     *is_reusable = false;
                     break;
                 }
@@ -94,7 +94,7 @@ impl Http1Body {
             data.end += length;
             at += length;
             match self {
-                Http1Body::Sized { left: 0 } => *self = Http1Body::Over { is_reusable: true },
+                Http1Body::Sized { left: 0 } => *self = Http1Body::Ended { is_reusable: true },
                 Http1Body::Chunked(state @ ChunkState::Data { left: 0 }) => *state = ChunkState::DataEnd,
                 _ => {}
             }
@@ -134,7 +134,7 @@ impl ChunkState {
             (ChunkState::Trailer { length: length @ ..EXTRA_LIMIT, .. }, _) => {
                 ChunkState::Trailer { length: length + 1, is_line_empty: byte == b'\n' }
             }
-            (ChunkState::LastLineEnd, b'\n') => return Http1Body::Over { is_reusable: true },
+            (ChunkState::LastLineEnd, b'\n') => return Http1Body::Ended { is_reusable: true },
             _ => return Http1Body::Invalid,
         })
     }
@@ -144,7 +144,7 @@ impl ChunkState {
 mod tests {
     use super::*;
 
-    const OVER: Http1Body = Http1Body::Over { is_reusable: true };
+    const ENDED: Http1Body = Http1Body::Ended { is_reusable: true };
 
     /// Decodes pieces, and returns their data and the state after them.
     fn decode(mut body: Http1Body, pieces: &[&[u8]]) -> (Vec<u8>, Http1Body) {
@@ -164,7 +164,7 @@ mod tests {
         for at in 0..=whole.len() {
             let (left, right) = whole.split_at(at);
             let decoded = decode(Http1Body::CHUNKED, &[left, right]);
-            assert_eq!(decoded, (b"hello, 01234567 0123456789".to_vec(), OVER), "cut at {at}");
+            assert_eq!(decoded, (b"hello, 01234567 0123456789".to_vec(), ENDED), "cut at {at}");
         }
     }
 
@@ -199,10 +199,10 @@ mod tests {
 
     #[test]
     fn detects_bytes_after_the_end() {
-        let surplus = Http1Body::Over { is_reusable: false };
+        let surplus = Http1Body::Ended { is_reusable: false };
         assert_eq!(decode(Http1Body::CHUNKED, &[b"1\r\nx\r\n0\r\n\r\nHTTP/1.1"]), (b"x".to_vec(), surplus));
         assert_eq!(decode(Http1Body::sized(3), &[b"ab", b"cd"]), (b"abc".to_vec(), surplus));
-        assert_eq!(decode(Http1Body::sized(3), &[b"ab", b"c"]), (b"abc".to_vec(), OVER));
+        assert_eq!(decode(Http1Body::sized(3), &[b"ab", b"c"]), (b"abc".to_vec(), ENDED));
         assert_eq!(decode(Http1Body::sized(0), &[b"a"]), (Vec::new(), surplus));
         assert_eq!(decode(Http1Body::UntilClose, &[b"ab", b"c"]), (b"abc".to_vec(), Http1Body::UntilClose));
     }

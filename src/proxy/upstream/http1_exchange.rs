@@ -135,7 +135,7 @@ impl Http1Exchange {
     fn poll_body(&mut self, cx: &mut Context<'_>, take: &mut dyn FnMut(&[u8])) -> Poll<Result<bool, BError>> {
         for _ in 0..EMPTY_READS {
             match self.body {
-                Http1Body::Over { .. } if self.unread.is_empty() => return Poll::Ready(Ok(false)),
+                Http1Body::Ended { .. } if self.unread.is_empty() => return Poll::Ready(Ok(false)),
                 Http1Body::Invalid => {
                     return Poll::Ready(Error::e_explain(ErrorType::Custom("InvalidChunk"), "an invalid chunk"));
                 }
@@ -169,7 +169,7 @@ impl Http1Exchange {
     fn end_connection(&mut self) -> Result<(), BError> {
         match self.body {
             Http1Body::UntilClose => {
-                self.body = Http1Body::Over { is_reusable: false };
+                self.body = Http1Body::Ended { is_reusable: false };
                 Ok(())
             }
             Http1Body::Sized { left } => {
@@ -182,7 +182,7 @@ impl Http1Exchange {
 
     /// Returns the connection for another request, or closes it.
     pub(super) async fn into_connection(mut self) -> Option<Stream> {
-        if self.is_keep_alive && self.unread.is_empty() && self.body == (Http1Body::Over { is_reusable: true }) {
+        if self.is_keep_alive && self.unread.is_empty() && self.body == (Http1Body::Ended { is_reusable: true }) {
             return Some(self.connection);
         }
         let _ = AsyncWriteExt::shutdown(&mut self.connection).await;

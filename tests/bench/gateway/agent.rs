@@ -28,7 +28,7 @@ pub async fn serve() -> io::Result<()> {
     Ok(())
 }
 
-/// Serves one run after another. An error is that of a peer that disconnected.
+/// Serves one run after another. An error is that of a proxy that disconnected.
 async fn serve_connection(mut socket: TcpStream, script: &AgentScript, phase: f64) -> io::Result<()> {
     socket.set_nodelay(true)?;
     let mut received = Vec::new();

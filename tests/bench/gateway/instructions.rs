@@ -2,7 +2,7 @@
 //! the count is the difference between two processes, one of which serves more runs.
 
 use super::load::{LoadSpec, RunCount, run_load};
-use super::peer::Peer;
+use super::proxy::ProxyKind;
 use super::scenario::short_run;
 use super::script::StreamPlan;
 use super::{number, process, start_agent};
@@ -28,10 +28,10 @@ async fn count(runs: u64) -> Result<u64, String> {
     let file = format!("--callgrind-out-file={}", output.display());
     let valgrind = ["taskset", "-c", process::PROXY_CORE, "valgrind", "--tool=callgrind", &file].map(String::from);
     let (_agent, setup) = start_agent(valgrind.to_vec())?;
-    let gateway = setup.start(Peer::Diglot)?;
+    let gateway = setup.start(ProxyKind::Diglot)?;
     let spec = LoadSpec {
         port: gateway.port,
-        types: Peer::Diglot.types(),
+        types: ProxyKind::Diglot.types(),
         authorization: gateway.authorization.clone(),
         connections: 1,
         // How many reads several writes take depends on time.

@@ -24,7 +24,7 @@ mod process;
 
 mod token;
 
-mod peer;
+mod proxy;
 
 mod scenario;
 
@@ -32,7 +32,7 @@ mod report;
 
 mod instructions;
 
-use peer::{PEERS, PeerSetup};
+use proxy::{PROXIES, ProxySetup};
 use process::{ChildProcess, LOAD_CORE};
 use report::BenchContext;
 use scenario::{Measurement, SCENARIOS, Scenario, measure};
@@ -73,7 +73,7 @@ fn number(name: &str, default: &str) -> Result<u64, String> {
 }
 
 /// Starts the agent, and returns it with the setup of the proxies.
-fn start_agent(wrapper: Vec<String>) -> Result<(ChildProcess, PeerSetup), String> {
+fn start_agent(wrapper: Vec<String>) -> Result<(ChildProcess, ProxySetup), String> {
     let diglot = PathBuf::from(variable("DIGLOT_BIN", "target/release/diglot"));
     let diglot = diglot.canonicalize().map_err(|error| format!("DIGLOT_BIN, {}: {error}", diglot.display()))?;
     let folder = PathBuf::from(variable("OUT", "target/bench"));
@@ -87,7 +87,7 @@ fn start_agent(wrapper: Vec<String>) -> Result<(ChildProcess, PeerSetup), String
     let stdout = agent.0.stdout.take().ok_or("the agent has no output")?;
     BufReader::new(stdout).read_line(&mut line).map_err(|error| error.to_string())?;
     let agent_port = line.trim().parse().map_err(|_| "the agent did not start".to_owned())?;
-    Ok((agent, PeerSetup { diglot, folder, agent_port, wrapper }))
+    Ok((agent, ProxySetup { diglot, folder, agent_port, wrapper }))
 }
 
 fn selected_scenarios() -> Result<Vec<&'static Scenario>, String> {
@@ -113,12 +113,12 @@ async fn compare() -> Result<(), String> {
     let mut all: Vec<Measurement> = Vec::new();
     for round in 0..usize::try_from(rounds).unwrap_or(usize::MAX) {
         for scenario in &scenarios {
-            let mut peers = PEERS;
+            let mut proxies = PROXIES;
             // Neither is always the first.
-            peers.rotate_left(round % PEERS.len());
-            for peer in peers {
-                let found = measure(&setup, peer, scenario, Duration::from_secs(seconds), round).await;
-                let found = found.map_err(|problem| format!("{} behind {}: {problem}", scenario.name, peer.name()))?;
+            proxies.rotate_left(round % PROXIES.len());
+            for proxy in proxies {
+                let found = measure(&setup, proxy, scenario, Duration::from_secs(seconds), round).await;
+                let found = found.map_err(|problem| format!("{} behind {}: {problem}", scenario.name, proxy.name()))?;
                 eprintln!("round {}: {found:?}", round + 1);
                 all.push(found);
             }

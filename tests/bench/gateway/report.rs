@@ -1,6 +1,6 @@
 //! The results as a Markdown table and as JSON.
 
-use super::peer::{PEERS, Peer};
+use super::proxy::{PROXIES, ProxyKind};
 use super::scenario::{LoadKind, Measurement, SCENARIOS, Scenario};
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -61,11 +61,11 @@ impl BenchContext {
         out += "| load | | nginx | Diglot | Diglot / nginx | nginx p50, p99 µs | Diglot p50, p99 µs |\n";
         out += "|---|---|---|---|---|---|---|\n";
         for scenario in SCENARIOS.iter().filter(|scenario| all.iter().any(|one| one.scenario == scenario.name)) {
-            let cost = |peer| median(all, scenario, peer, |one| Some(one.cost)).unwrap_or(f64::NAN);
-            let (nginx, diglot) = (cost(Peer::Nginx), cost(Peer::Diglot));
-            let latency = |peer| {
-                let p50 = median(all, scenario, peer, |one| one.p50);
-                let p99 = median(all, scenario, peer, |one| one.p99);
+            let cost = |proxy| median(all, scenario, proxy, |one| Some(one.cost)).unwrap_or(f64::NAN);
+            let (nginx, diglot) = (cost(ProxyKind::Nginx), cost(ProxyKind::Diglot));
+            let latency = |proxy| {
+                let p50 = median(all, scenario, proxy, |one| one.p50);
+                let p99 = median(all, scenario, proxy, |one| one.p99);
                 p50.zip(p99).map_or(String::new(), |(p50, p99)| format!("{p50:.0}, {p99:.0}"))
             };
             let _ = writeln!(
@@ -77,12 +77,12 @@ impl BenchContext {
                 figure(nginx),
                 figure(diglot),
                 diglot / nginx,
-                latency(Peer::Nginx),
-                latency(Peer::Diglot)
+                latency(ProxyKind::Nginx),
+                latency(ProxyKind::Diglot)
             );
         }
-        let base = |peer| SCENARIOS.iter().find_map(|scenario| median(all, scenario, peer, |one| one.base));
-        if let Some((nginx, diglot)) = base(Peer::Nginx).zip(base(Peer::Diglot)) {
+        let base = |proxy| SCENARIOS.iter().find_map(|scenario| median(all, scenario, proxy, |one| one.base));
+        if let Some((nginx, diglot)) = base(ProxyKind::Nginx).zip(base(ProxyKind::Diglot)) {
             let _ = writeln!(out, "\nMemory without the streams: nginx {nginx:.1} MiB, Diglot {diglot:.1} MiB.");
         }
         out
@@ -92,17 +92,17 @@ impl BenchContext {
     pub fn json(&self, all: &[Measurement]) -> Value {
         let one = |one: &Measurement| {
             json!({
-                "round": one.round, "scenario": one.scenario, "peer": one.peer, "cost": one.cost,
+                "round": one.round, "scenario": one.scenario, "proxy": one.proxy, "cost": one.cost,
                 "p50_us": one.p50, "p99_us": one.p99, "base_mib": one.base, "runs": one.runs, "events": one.events,
             })
         };
         let medians =
-            SCENARIOS.iter().flat_map(|scenario| PEERS.map(|peer| (scenario, peer))).filter_map(|(scenario, peer)| {
-                let cost = median(all, scenario, peer, |one| Some(one.cost))?;
+            SCENARIOS.iter().flat_map(|scenario| PROXIES.map(|proxy| (scenario, proxy))).filter_map(|(scenario, proxy)| {
+                let cost = median(all, scenario, proxy, |one| Some(one.cost))?;
                 Some(json!({
-                    "scenario": scenario.name, "peer": peer.name(), "unit": unit(scenario), "cost": cost,
-                    "p50_us": median(all, scenario, peer, |one| one.p50),
-                    "p99_us": median(all, scenario, peer, |one| one.p99),
+                    "scenario": scenario.name, "proxy": proxy.name(), "unit": unit(scenario), "cost": cost,
+                    "p50_us": median(all, scenario, proxy, |one| one.p50),
+                    "p99_us": median(all, scenario, proxy, |one| one.p99),
                 }))
             });
         json!({
@@ -136,10 +136,10 @@ fn figure(value: f64) -> String {
 fn median(
     all: &[Measurement],
     scenario: &Scenario,
-    peer: Peer,
+    proxy: ProxyKind,
     value: impl Fn(&Measurement) -> Option<f64>,
 ) -> Option<f64> {
-    let own = all.iter().filter(|one| one.scenario == scenario.name && one.peer == peer.name());
+    let own = all.iter().filter(|one| one.scenario == scenario.name && one.proxy == proxy.name());
     let mut values: Vec<f64> = own.filter_map(value).collect();
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;

@@ -1,7 +1,7 @@
 //! The loads that are compared, and how one is measured.
 
 use super::load::{LoadSpec, RunCount, open_streams, run_load};
-use super::peer::{Peer, PeerSetup, RunningPeer};
+use super::proxy::{ProxyKind, ProxySetup, RunningProxy};
 use super::process::{cpu_nanos, resident_kib};
 use super::script::StreamPlan;
 use std::time::Duration;
@@ -48,7 +48,7 @@ pub const SCENARIOS: [Scenario; 7] = [
 pub struct Measurement {
     pub round: usize,
     pub scenario: &'static str,
-    pub peer: &'static str,
+    pub proxy: &'static str,
     /// Microseconds of CPU per event or per run, or KiB per idle stream.
     pub cost: f64,
     /// Microseconds from the agent's write to the client's read, if the agent paces its events.
@@ -63,20 +63,20 @@ pub struct Measurement {
 /// Starts a proxy for this scenario alone, so that none inherits the memory or the connections of another, warms it up and
 /// measures it.
 pub async fn measure(
-    setup: &PeerSetup,
-    peer: Peer,
+    setup: &ProxySetup,
+    kind: ProxyKind,
     scenario: &Scenario,
     time: Duration,
     round: usize,
 ) -> Result<Measurement, String> {
-    let proxy = setup.start(peer)?;
-    let spec = load_spec(&proxy, peer, scenario, time);
+    let running = setup.start(kind)?;
+    let spec = load_spec(&running, kind, scenario, time);
     run_load(&warm_up(&spec)).await?;
     sleep(Duration::from_millis(500)).await;
     let mut found = Measurement {
         round,
         scenario: scenario.name,
-        peer: peer.name(),
+        proxy: kind.name(),
         cost: 0.0,
         p50: None,
         p99: None,
@@ -84,7 +84,7 @@ pub async fn measure(
         runs: 0,
         events: 0,
     };
-    let pid = proxy.process.0.id();
+    let pid = running.process.0.id();
     if let LoadKind::Idle = scenario.kind {
         let before = resident_kib(pid);
         let streams = open_streams(&spec).await?;
@@ -114,7 +114,7 @@ pub async fn measure(
     Ok(found)
 }
 
-fn load_spec(proxy: &RunningPeer, peer: Peer, scenario: &Scenario, time: Duration) -> LoadSpec {
+fn load_spec(running: &RunningProxy, kind: ProxyKind, scenario: &Scenario, time: Duration) -> LoadSpec {
     let (plan, runs) = match scenario.kind {
         LoadKind::Deltas { batch, rate: 0 } => {
             (StreamPlan { deltas: 1 << 40, batch, rate: 0, limit: time }, RunCount::Times(1))
@@ -126,9 +126,9 @@ fn load_spec(proxy: &RunningPeer, peer: Peer, scenario: &Scenario, time: Duratio
         LoadKind::Idle => (StreamPlan { deltas: 0, ..short_run() }, RunCount::Times(1)),
     };
     LoadSpec {
-        port: proxy.port,
-        types: peer.types(),
-        authorization: proxy.authorization.clone(),
+        port: running.port,
+        types: kind.types(),
+        authorization: running.authorization.clone(),
         connections: scenario.streams,
         plan,
         runs,

@@ -144,10 +144,12 @@ async fn ends_endless_lines_and_events_and_frees_their_memory() {
         let before = gateway.process.resident_memory();
         assert_failed(&post_run(gateway.data, "/run").await, "frame_too_large", RUN_BEGINNING);
         assert!(agent.bytes_sent() < FOUR_LIMITS, "{} bytes left the agent", agent.bytes_sent());
-        // Buffers are freed; a buffer that doubles had twice the limit at most.
+        // Buffers are freed, and the allocator returns them a second later.
         gateway.wait_for_metric(r#"diglot_streams_active{route="run"}"#, 0.0).await;
-        let after = gateway.process.resident_memory().saturating_sub(before);
-        assert!(after < 8 << 20, "{after} bytes stayed");
+        eventually("the memory of the run is returned", async || {
+            (gateway.process.resident_memory() < before + (8 << 20)).then_some(())
+        })
+        .await;
     }
 }
 

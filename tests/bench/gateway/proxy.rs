@@ -9,31 +9,31 @@ use std::process::{Command, Stdio};
 
 /// A proxy that can be started.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Peer {
+pub enum ProxyKind {
     Nginx,
     Diglot,
 }
 
-pub const PEERS: [Peer; 2] = [Peer::Nginx, Peer::Diglot];
+pub const PROXIES: [ProxyKind; 2] = [ProxyKind::Nginx, ProxyKind::Diglot];
 
-impl Peer {
+impl ProxyKind {
     pub fn name(self) -> &'static str {
         match self {
-            Peer::Nginx => "nginx",
-            Peer::Diglot => "diglot",
+            ProxyKind::Nginx => "nginx",
+            ProxyKind::Diglot => "diglot",
         }
     }
 
     pub fn types(self) -> &'static EventTypes {
         match self {
-            Peer::Nginx => &HAI,
-            Peer::Diglot => &AG_UI,
+            ProxyKind::Nginx => &HAI,
+            ProxyKind::Diglot => &AG_UI,
         }
     }
 }
 
 /// Where the programs are, and where their files go.
-pub struct PeerSetup {
+pub struct ProxySetup {
     pub diglot: PathBuf,
     /// Absolute.
     pub folder: PathBuf,
@@ -43,7 +43,7 @@ pub struct PeerSetup {
 }
 
 /// A proxy that runs.
-pub struct RunningPeer {
+pub struct RunningProxy {
     pub process: ChildProcess,
     pub port: u16,
     pub authorization: Option<String>,
@@ -109,44 +109,44 @@ routes:
     )
 }
 
-impl PeerSetup {
+impl ProxySetup {
     /// Starts a proxy and waits until it accepts connections.
-    pub fn start(&self, peer: Peer) -> Result<RunningPeer, String> {
+    pub fn start(&self, proxy: ProxyKind) -> Result<RunningProxy, String> {
         let describe = |error: std::io::Error| format!("{}: {error}", self.folder.display());
         create_dir_all(&self.folder).map_err(describe)?;
         let port = free_port()?;
-        let config = self.folder.join(format!("{}.conf", peer.name()));
-        let (text, authorization) = match peer {
-            Peer::Nginx => (nginx_config(&self.folder, port, self.agent_port), None),
-            Peer::Diglot => {
+        let config = self.folder.join(format!("{}.conf", proxy.name()));
+        let (text, authorization) = match proxy {
+            ProxyKind::Nginx => (nginx_config(&self.folder, port, self.agent_port), None),
+            ProxyKind::Diglot => {
                 let token = write_keys(&self.folder.join("keys.json")).map_err(describe)?;
                 (diglot_config(port, free_port()?, self.agent_port), Some(format!("Bearer {token}")))
             }
         };
         write(&config, text).map_err(describe)?;
-        let log = self.folder.join(format!("{}.stderr", peer.name()));
+        let log = self.folder.join(format!("{}.stderr", proxy.name()));
         let stderr = File::create(&log).map_err(describe)?;
-        let mut command = self.command(peer, &config);
+        let mut command = self.command(proxy, &config);
         command.current_dir(&self.folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr);
-        let child = command.spawn().map_err(|error| format!("{}: {error}", peer.name()))?;
+        let child = command.spawn().map_err(|error| format!("{}: {error}", proxy.name()))?;
         let mut process = ChildProcess(child);
         wait_for_port(&mut process, port).map_err(|problem| {
             let log = read_to_string(&log).unwrap_or_default();
             let log: String = log.chars().take(2_000).collect();
             format!("{problem}; its log:\n{log}")
         })?;
-        Ok(RunningPeer { process, port, authorization })
+        Ok(RunningProxy { process, port, authorization })
     }
 
-    fn command(&self, peer: Peer, config: &Path) -> Command {
-        let mut words: Vec<String> = match peer {
-            Peer::Diglot if !self.wrapper.is_empty() => self.wrapper.clone(),
+    fn command(&self, proxy: ProxyKind, config: &Path) -> Command {
+        let mut words: Vec<String> = match proxy {
+            ProxyKind::Diglot if !self.wrapper.is_empty() => self.wrapper.clone(),
             _ => ["taskset", "-c", PROXY_CORE].map(String::from).to_vec(),
         };
         let config = config.display().to_string();
-        words.extend(match peer {
-            Peer::Nginx => ["nginx".to_owned(), "-c".to_owned(), config].to_vec(),
-            Peer::Diglot => {
+        words.extend(match proxy {
+            ProxyKind::Nginx => ["nginx".to_owned(), "-c".to_owned(), config].to_vec(),
+            ProxyKind::Diglot => {
                 [self.diglot.display().to_string(), "serve".to_owned(), "--config".to_owned(), config].to_vec()
             }
         });
