@@ -24,6 +24,7 @@ mod slow_clients;
 mod pipe;
 mod relayed_run;
 mod spare_buffer;
+mod read_pace;
 mod edge;
 mod log_body;
 mod reloadable;

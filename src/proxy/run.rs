@@ -14,6 +14,7 @@ mod close;
 
 use super::agent_client::{ReconnectBudget, ReconnectSource, is_retryable, is_stream_break};
 use super::deadlines::{DeadlineKind, RunDeadlines, now_millis};
+use super::read_pace::ReadPace;
 use super::run_context::{AgentRequest, RunContext};
 use super::run_end::{ReadEnd, ReconnectOutcome, RunEndReason, RunInterrupt, release_session};
 use super::run_memory::RunMemoryShare;
@@ -61,6 +62,7 @@ pub(super) struct RunTask {
     output: RunOutput,
     deadlines: RunDeadlines,
     backlog: AgentBacklog,
+    pace: ReadPace,
     memory: RunMemoryShare,
     out: Vec<u8>,
     last_write: Option<Instant>,
@@ -74,6 +76,7 @@ impl RunTask {
             stream,
             output,
             backlog: AgentBacklog::default(),
+            pace: ReadPace::default(),
             memory,
             out: Vec::new(),
             last_write: None,
@@ -282,6 +285,7 @@ impl RunTask {
     /// Reads at least one piece of the body, plus any others that are ready.
     async fn read_batch(&mut self, session: &mut Session) -> ControlFlow<ReadEnd> {
         self.backlog.wait_for_turn().await;
+        self.pace.wait_for_events().await;
         if !self.memory.try_grow()
             && let Err(reason) = self.wait_for_memory().boxed().await
         {
@@ -305,16 +309,18 @@ impl RunTask {
                 }
             });
         }
-        let last = loop {
+        let (last, is_drained) = loop {
             match read {
-                None => break Ok(true),
+                None => break (Ok(true), true),
                 Some(Ok(true)) if sink.has_room() => {}
-                Some(last) => break last,
+                Some(last) => break (last, false),
             }
             read = session.read_body(|bytes| sink.translate(bytes)).now_or_never();
         };
         let TranslationSink { bytes_read, translate_time, fault, .. } = sink;
-        self.deadlines.on_read(self.stream.frames_read() != frames_before);
+        let events = self.stream.frames_read() - frames_before;
+        self.deadlines.on_read(events > 0);
+        self.pace.on_read(events, is_drained);
         // A read that fails has still delivered the bytes before the failure.
         self.context.record.metrics.series.bytes.get(EventDirection::FromAgent).inc_by(bytes_read as u64);
         self.context.record.summary.bytes_read += bytes_read as u64;
@@ -384,7 +390,11 @@ impl RunTask {
         }
         let record = &mut self.context.record;
         match self.last_write {
-            Some(last_write) => record.metrics.series.gap.observe(last_write.elapsed()),
+            Some(last_write) => {
+                let gap = last_write.elapsed();
+                record.metrics.series.gap.observe(gap);
+                self.pace.on_write(gap);
+            }
             None => {
                 let latency = record.started_at.elapsed();
                 record.metrics.series.first_event.observe(latency);

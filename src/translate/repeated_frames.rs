@@ -10,8 +10,8 @@
 //!   written  {"type":"BUSINESS_DATA_CONTENT","messageId":"m","delta": "…" ,"timestamp": 1 }
 //! ```
 //! This knows no dialect: it learns from the engine's own output, and is right as long as the engine copies these values
-//! and keeps nothing of them. A value that the engine may look into, such as text that is JSON, always takes the full way.
-//! Tests compare whole streams with and without it.
+//! and keeps nothing of them. A value that the engine may look into, such as text that is JSON, always takes the full way;
+//! what is known stays known if its output has the same form. Tests compare whole streams with and without it.
 
 use crate::event::EventType;
 use std::ops::Range;
@@ -118,8 +118,11 @@ impl RepeatedFrames {
         if frame.len() + output.len() > FRAME_LIMIT {
             return None;
         }
+        let mut before = before.filter(|known| known.effect == effect);
+        if before.as_mut().is_some_and(|known| known.confirm(frame, output)) {
+            return before;
+        }
         let output = str::from_utf8(output).ok()?;
-        let before = before.filter(|known| known.effect == effect);
         let slots = before.and_then(|known| known.compare(frame, output, copies_time));
         let fruitless = if slots.is_some() { 0 } else { fruitless + 1 };
         Some(Box::new(RepeatedFrames { frame: frame.into(), output: output.into(), effect, slots, fruitless }))
@@ -161,8 +164,34 @@ impl RepeatedFrames {
         (0..values.len()).all(is_copied).then(|| FrameSlots { values: values.into(), copies: copies.into() })
     }
 
+    /// Returns true if a frame that the engine translated in full repeats the known one: only its text, into which the
+    /// engine may look, did not allow the shortcut.
+    fn confirm(&mut self, frame: &str, output: &[u8]) -> bool {
+        let Some(found) = self.find_values_of(frame, |rest, _| Some(string_length(rest.as_bytes()))) else {
+            return false;
+        };
+        let mut repeated = Vec::with_capacity(output.len());
+        self.write(frame, &found, &mut repeated);
+        if repeated != output {
+            return false;
+        }
+        let values = self.slots.iter_mut().flat_map(|slots| &mut slots.values);
+        for (value, (start, end)) in values.zip(found) {
+            if let ValueKind::Text { has_escapes } = &mut value.kind {
+                *has_escapes |= frame[start..end].contains('\\');
+            }
+        }
+        true
+    }
+
     /// Returns the values of a frame that repeats the known one.
     pub(super) fn find_values(&self, frame: &str) -> Option<FoundValues> {
+        self.find_values_of(frame, text_length)
+    }
+
+    /// Returns the values of a frame that has the known text between them. `text_length` returns the length of a text up to
+    /// its closing quote, if the text is allowed; its second argument says if escapes are.
+    fn find_values_of(&self, frame: &str, text_length: impl Fn(&str, bool) -> Option<usize>) -> Option<FoundValues> {
         let (known, bytes) = (self.frame.as_bytes(), frame.as_bytes());
         let (mut found, mut known_at, mut at) = (FoundValues::default(), 0, 0);
         for (value, found) in self.slots.as_ref()?.values.iter().zip(&mut found) {
@@ -327,6 +356,18 @@ mod tests {
         {
             assert_eq!(repeat(&known, &read(text, time)), Some(written(text, time)), "{text} {time}");
         }
+    }
+
+    #[test]
+    fn knows_the_form_still_after_text_that_took_the_full_way() {
+        let known = learn(&[("a", "100"), ("bc", "101"), ("{1}", "102"), (r#"{\"a\"} b"#, "103")]);
+        assert_eq!(repeat(&known, &read("{2}", "104")), None);
+        for text in ["d", r#"e \"f\""#] {
+            assert_eq!(repeat(&known, &read(text, "104")), Some(written(text, "104")), "{text}");
+        }
+        // The same frame with another output teaches anew.
+        let other = RepeatedFrames::learn(Some(Box::new(known)), &read("{3}", "105"), b"data: x\n\n", EFFECT, true);
+        assert_eq!(other.and_then(|known| repeat(&known, &read("d", "106"))), None);
     }
 
     #[test]
