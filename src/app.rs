@@ -41,6 +41,9 @@ const STATUS: &str = label::PlaneKind::Status.label();
 
 const STATUS_THREADS: usize = 1;
 
+/// Maximum number of threads for large events and requests, files and look-ups of names. Each has a stack and buffers.
+const MAX_BLOCKING_THREADS: usize = 64;
+
 const SPAN_FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(crate) struct App {
@@ -287,8 +290,12 @@ async fn serve_admin(listener: UnixListener, router: Router, drain_signals: Arc<
 
 fn new_server() -> Server {
     // `Drain` does the draining, so pingora's grace period is zero.
-    let conf =
-        ServerConf { grace_period_seconds: Some(0), graceful_shutdown_timeout_seconds: Some(1), ..Default::default() };
+    let conf = ServerConf {
+        grace_period_seconds: Some(0),
+        graceful_shutdown_timeout_seconds: Some(1),
+        max_blocking_threads: Some(MAX_BLOCKING_THREADS),
+        ..Default::default()
+    };
     let mut server = Server::new_with_opt_and_conf(None, conf);
     server.bootstrap();
     server

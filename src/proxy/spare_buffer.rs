@@ -24,3 +24,17 @@ pub(super) fn put_back(mut buffer: Vec<u8>) {
         SPARE.set(buffer);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_one_buffer_of_ordinary_size() {
+        put_back(b"of a run".to_vec());
+        let buffer = take();
+        assert!(buffer.is_empty() && buffer.capacity() > 0 && take().capacity() == 0);
+        put_back(Vec::with_capacity(MAX_CAPACITY + 1));
+        assert_eq!(take().capacity(), 0);
+    }
+}

@@ -5,7 +5,7 @@
 //!               ╰── the turn is over ──▶ AgentBacklog ── next turn ──▶
 //! ```
 //! A piece can be 64 KiB of events that take a hundred times as long as ordinary ones, and an agent that floods the
-//! gateway never lets its run wait. So a run translates for a millisecond, and then the other runs of its thread do. A
+//! gateway never lets its run wait. So a run reads and translates for a millisecond, and then the other runs of its thread do. A
 //! large event cannot be divided: the other runs move to another thread.
 
 use super::deadlines::now_millis;
@@ -47,6 +47,8 @@ pub(super) struct TranslationSink<'r> {
     memory: &'r mut RunMemoryShare,
     out: &'r mut Vec<u8>,
     backlog: &'r mut AgentBacklog,
+    /// when the first piece arrived
+    began_at: Option<Instant>,
     pub(super) bytes_read: usize,
     pub(super) translate_time: Duration,
     pub(super) fault: Option<StreamError>,
@@ -59,12 +61,21 @@ impl<'r> TranslationSink<'r> {
         out: &'r mut Vec<u8>,
         backlog: &'r mut AgentBacklog,
     ) -> Self {
-        TranslationSink { stream, memory, out, backlog, bytes_read: 0, translate_time: Duration::ZERO, fault: None }
+        TranslationSink {
+            stream,
+            memory,
+            out,
+            backlog,
+            began_at: None,
+            bytes_read: 0,
+            translate_time: Duration::ZERO,
+            fault: None,
+        }
     }
 
     /// Translates a piece, or stores the rest of it for the next turn.
     pub(super) fn translate(&mut self, bytes: &[u8]) {
-        let rest = run_sized(self.stream.pending_bytes() + bytes.len(), || self.translate_turn(bytes));
+        let rest = run_sized(self.stream.pending_bytes(bytes) + bytes.len(), || self.translate_turn(bytes));
         self.backlog.bytes.extend_from_slice(rest);
     }
 
@@ -75,7 +86,7 @@ impl<'r> TranslationSink<'r> {
         }
         let bytes = std::mem::take(&mut self.backlog.bytes);
         let unread = &bytes[self.backlog.translated..];
-        let rest = run_sized(self.stream.pending_bytes() + unread.len(), || self.translate_turn(unread)).len();
+        let rest = run_sized(self.stream.pending_bytes(unread) + unread.len(), || self.translate_turn(unread)).len();
         if rest == 0 {
             self.backlog.translated = 0;
         } else {
@@ -88,6 +99,8 @@ impl<'r> TranslationSink<'r> {
     /// Returns the bytes that are left when the turn is over.
     fn translate_turn<'b>(&mut self, mut bytes: &'b [u8]) -> &'b [u8] {
         let started_at = Instant::now();
+        // Reading and decoding count, too: most of a body may be chunk extensions.
+        let began_at = *self.began_at.get_or_insert(started_at);
         // Not earlier: a run that waits for its agent must not hold the thread's buffer.
         if self.out.capacity() == 0 {
             *self.out = spare_buffer::take();
@@ -101,7 +114,7 @@ impl<'r> TranslationSink<'r> {
                 bytes = &[];
             }
             // Events after the end of the run are only counted.
-            let is_over = self.translate_time + started_at.elapsed() >= TURN;
+            let is_over = began_at.elapsed() >= TURN;
             self.backlog.is_turn_over = is_over && self.stream.ending().is_none();
         }
         self.memory.resize(self.stream.retained_bytes());
@@ -151,7 +164,7 @@ mod tests {
                 turns += 1;
                 let mut sink = TranslationSink::new(&mut stream, &mut memory, &mut out, &mut backlog);
                 // As if the turns before had taken their time.
-                sink.translate_time = if turn_ends { TURN } else { Duration::ZERO };
+                sink.began_at = Instant::now().checked_sub(if turn_ends { TURN } else { Duration::ZERO });
                 let had_backlog = sink.translate_backlog();
                 backlog.is_turn_over = false;
                 if !had_backlog {

@@ -57,6 +57,14 @@ impl FrameReader {
         }
     }
 
+    /// Returns false if `next` only continues an unfinished frame.
+    pub(crate) fn may_complete(&self, next: &[u8]) -> bool {
+        match &self.decoder {
+            FrameDecoder::Sse(_) => memchr::memchr2(b'\n', b'\r', next).is_some(),
+            FrameDecoder::Proto(_) => true,
+        }
+    }
+
     /// Discards unfinished data before another body with the same framing.
     pub(crate) fn restart(&mut self) {
         match &mut self.decoder {

@@ -185,8 +185,11 @@ impl Stream {
         self.stages.frames_read
     }
 
-    /// Returns the bytes that the next event may complete: the unfinished frame, and what waits for an end.
-    pub(crate) fn pending_bytes(&self) -> usize {
+    /// Returns how many earlier bytes the next ones may complete: the unfinished frame, and what waits for an end.
+    pub(crate) fn pending_bytes(&self, next: &[u8]) -> usize {
+        if !self.frame_reader.may_complete(next) {
+            return 0;
+        }
         let output = &self.stages.output.writer;
         self.frame_reader.heap_size() + output.buffered_bytes() + output.bookkeeping_bytes()
     }

@@ -1,8 +1,9 @@
 //! One long run, and many runs at once. The agents are `diglot mock-agent`, in a process of their own.
 
-use super::support::client::{Answer, Client, End, post, send_request};
+use super::support::agent::Agent;
+use super::support::client::{Answer, Client, End, post, post_run, send_request};
 use super::support::gateway::{Gateway, Process, Setup, diglot};
-use super::support::sse::{events, types};
+use super::support::sse::{CLOSED, FINISHED, HEAD, events, run_beginning, types};
 use tokio::task::JoinSet;
 
 /// Streams at once.
@@ -12,6 +13,10 @@ const STREAMS: usize = 500;
 /// with fewer streams, each has a larger share of the common memory. Without optimisation the state of every task is
 /// larger.
 const IDLE_COST: usize = if cfg!(debug_assertions) { 96 << 10 } else { 26 << 10 };
+
+/// Runs at once whose agents send large events, and the maximum number of threads then: those of the pool, and fewer others.
+const LARGE_RUNS: usize = 60;
+const MOST_THREADS: f64 = 100.0;
 
 /// A mock agent and its URL.
 async fn start_mock_agent(dialect: &str) -> (Process, String) {
@@ -100,4 +105,24 @@ async fn bounds_memory_of_idle_streams_and_frees_it() {
     drop(streams);
     gateway.wait_for_metric(r#"diglot_streams_active{route="from-hai"}"#, 20.0).await;
     gateway.wait_for_metric(r#"diglot_streams_total{outcome="client_gone",route="from-hai"}"#, STREAMS as f64).await;
+}
+
+/// A thread that translates a large event leaves its other runs to another one.
+#[tokio::test]
+async fn large_events_of_many_runs_need_few_threads() {
+    let delta = "x".repeat(700_000);
+    let large = format!("data: {{\"type\":\"TEXT_MESSAGE_CONTENT\",\"messageId\":\"a1\",\"delta\":\"{delta}\"}}\n\n");
+    let agent = Agent::with_response([HEAD, &run_beginning(), &large.repeat(3), CLOSED, FINISHED].concat());
+    let gateway = Gateway::start_for(&agent).await;
+    let mut runs = JoinSet::new();
+    for _ in 0..LARGE_RUNS {
+        let data = gateway.data;
+        runs.spawn(async move { post_run(data, "/run").await });
+    }
+    while let Some(answer) = runs.join_next().await {
+        assert_eq!(answer.expect("a run").status, 200);
+    }
+    // An idle thread lives on for some seconds.
+    let threads = gateway.metric("process_threads").await;
+    assert!(threads <= MOST_THREADS, "{threads} threads");
 }

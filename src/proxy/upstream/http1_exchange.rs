@@ -247,6 +247,10 @@ fn response_body(head: &response::Parts) -> Result<Http1Body, BError> {
 
 /// Returns whether the connection may be used again after the body [RFC 9112 §9.3].
 fn is_keep_alive(head: &response::Parts) -> bool {
+    // The agent, or a proxy before it, may see the end of the body elsewhere [RFC 9112 §6.1].
+    if head.headers.contains_key(header::TRANSFER_ENCODING) && head.headers.contains_key(header::CONTENT_LENGTH) {
+        return false;
+    }
     let has = |option: &[u8]| tokens(head, header::CONNECTION).any(|token| token.eq_ignore_ascii_case(option));
     match head.version {
         http::Version::HTTP_10 => has(b"keep-alive") && !head.headers.contains_key(header::TRANSFER_ENCODING),

@@ -9,6 +9,7 @@ use crate::telemetry::mask::mask_secrets;
 use crate::telemetry::metric::{RequestMetrics, RouteMetrics, RunTotals};
 use crate::telemetry::trace_context::TraceId;
 use crate::translate::{AgentError, RunIds};
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,6 +46,11 @@ impl RequestRejected<'_> {
         // The gateway did not refuse a request that failed at the agent.
         let is_upstream_failure = rejection.kind.proxy_status().is_some();
         let message = if is_upstream_failure { "request failed at the agent" } else { "request refused" };
+        // With `agent_errors: pass` it is the agent's text.
+        let detail = match is_upstream_failure {
+            true => Cow::from(mask_secrets(rejection.message(), MAX_TEXT_CHARS)),
+            false => Cow::from(rejection.message()),
+        };
         tracing::info!(
             route,
             method = method.label(),
@@ -59,7 +65,7 @@ impl RequestRejected<'_> {
             subject = caller.subject.map(sanitize),
             tenant = caller.tenant.map(sanitize),
             key_id = caller.key_id.map(sanitize),
-            detail = sanitize(rejection.message()),
+            detail = sanitize(&detail),
             cause = rejection.cause.as_deref().map(sanitize),
             "{message}"
         );

@@ -121,13 +121,19 @@ async fn hides_the_text_of_an_agents_error_and_logs_it_masked() {
 #[tokio::test]
 async fn passes_on_messages_of_validation_and_streams_if_configured() {
     for (status, kind, body, logged) in LEAKS {
-        let answer = answer_with_passed_errors(response(status, &format!("Content-Type: {kind}\r\n"), body)).await;
+        let agent = Agent::with_response(response(status, &format!("Content-Type: {kind}\r\n"), body));
+        let setup = Setup { upstreams: &[agent.url()], guard: "repair, agent_errors: pass", ..Setup::default() };
+        let mut gateway = Gateway::start(setup).await;
+        let answer = post_run(gateway.data, "/run").await;
         // Text that is no member of JSON stays hidden.
         let expected = if kind.starts_with("text/plain") { "The agent answered with status 500." } else { logged };
         let problem: serde_json::Value = serde_json::from_str(answer.text()).expect("a problem document");
         let detail = problem["detail"].as_str().expect("a detail");
         let beginning = expected.split("***").next().expect("a beginning");
         assert!(detail.starts_with(beginning), "{detail}");
+        let line = gateway.next_log("request failed at the agent").await;
+        assert!(line["detail"].as_str().is_some_and(|detail| detail.starts_with(expected)), "{line}");
+        assert!(!line.to_string().contains("hunter2"), "{line}");
     }
 }
 
