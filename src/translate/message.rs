@@ -187,7 +187,7 @@ fn accepts_role_of(message: &MessageMembers<'_>, side: PeerDialect, carries: &Ca
 fn has_known_role(message: &MessageMembers<'_>, side: PeerDialect) -> bool {
     let role = get(message, Field::Role).and_then(Json::text).unwrap_or_default();
     let role = value_aliases::canonical_role(side, &role);
-    accepts_role(side, role) && !(side.dialect.message.is_plain && [ACTIVITY, REASONING].contains(&role))
+    accepts_role(side, role) && !(side.dialect.message.has_plain_snapshots && [ACTIVITY, REASONING].contains(&role))
 }
 
 /// Returns true if a message may have the member. A side that accepts unknown members accepts those of any version.
