@@ -37,6 +37,7 @@ pub(crate) static CLOUDBASE: Dialect = Dialect {
     // document keeps the gateway's in `type`, which the manual explains, and which the five codes could not distinguish.
     value_aliases: &[
         code("invalid_request", "INVALID_REQUEST"),
+        code("unsupported_media_type", "INVALID_REQUEST"),
         code("request_timeout", "TIMEOUT"),
         code("upstream_timeout", "TIMEOUT"),
         code("upstream_idle", "TIMEOUT"),
