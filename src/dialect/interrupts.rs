@@ -19,7 +19,7 @@ mod questions;
 
 pub(crate) use answers::apply_answers;
 pub(crate) use questions::{PendingInterrupt, take_interrupts, write_calls};
-pub(crate) use reserved_ids::{reserve_ids, restore_event_ids, restore_ids};
+pub(crate) use reserved_ids::{prefix_reserved_ids, restore_event_ids, restore_ids};
 
 use crate::event::Json;
 

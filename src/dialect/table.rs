@@ -165,7 +165,7 @@ pub(crate) struct MessageFormat {
     pub(crate) fields: &'static [Field],
     pub(crate) parts: ContentParts,
     /// whether a client's list has no more than four roles and text
-    pub(crate) is_plain: bool,
+    pub(crate) has_plain_snapshots: bool,
     /// first version that ignores unknown message members; `None` if all versions do
     pub(crate) lenient_since: Option<PeerVersion>,
 }

@@ -108,6 +108,13 @@ impl UnionSchema {
         self.arms.iter().find(|(name, _)| *name == tag).map(|(_, record)| *record)
     }
 
+    /// Returns true unless `name` is a member of one schema alone, and that is not `record`.
+    #[must_use]
+    pub(crate) fn may_have(&self, record: Option<&ObjectSchema>, name: &str) -> bool {
+        let has = |record: &ObjectSchema| record.members.iter().any(|member| member.name == name);
+        record.is_none_or(has) || self.arms.iter().filter(|(_, other)| has(other)).count() != 1
+    }
+
     /// Returns true for a 0.x `binary` part that the client converts.
     #[must_use]
     pub(crate) fn is_binary(&self, members: &Members<'_>) -> bool {

@@ -10,7 +10,7 @@ pub(super) const PLAIN_ROLES: [&str; 4] = [USER, ASSISTANT, SYSTEM, TOOL];
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum CarryPolicy {
     /// in the recap of a run, whose messages the client had in this form
-    Always,
+    InRecap,
     /// in an agent's snapshot
     InSnapshot,
     /// in a request, where the gateway's notes end
@@ -29,7 +29,7 @@ impl CarryPolicy {
 
     pub(crate) fn lost_count(&self) -> u64 {
         match self {
-            CarryPolicy::Always | CarryPolicy::InSnapshot | CarryPolicy::InRequest => 0,
+            CarryPolicy::InRecap | CarryPolicy::InSnapshot | CarryPolicy::InRequest => 0,
             CarryPolicy::Never(count) => count.get(),
         }
     }
@@ -48,15 +48,15 @@ impl CarryPolicy {
 
     /// Returns true if the client sends the messages back, and the gateway then reads its notes.
     pub(crate) const fn keeps_notes(&self) -> bool {
-        matches!(self, CarryPolicy::Always | CarryPolicy::InSnapshot)
+        matches!(self, CarryPolicy::InRecap | CarryPolicy::InSnapshot)
     }
 
     /// Returns true for a peer that gets no more than four roles and text.
     pub(crate) fn writes_plain_messages(&self, side: PeerDialect) -> bool {
         match self {
             CarryPolicy::InRequest => side.dialect.input == RunInputFormat::PlainMessages,
-            CarryPolicy::InSnapshot => side.dialect.message.is_plain,
-            CarryPolicy::Always | CarryPolicy::Never(_) => false,
+            CarryPolicy::InSnapshot => side.dialect.message.has_plain_snapshots,
+            CarryPolicy::InRecap | CarryPolicy::Never(_) => false,
         }
     }
 }

@@ -35,11 +35,12 @@ pub(super) fn remove_notes(input: &mut RunAgentInput<'_>, client: PeerDialect, a
         // A client of AG-UI has no notes but in metadata: any other member is its own.
         if !client.dialect.is_canonical() {
             message.retain(|(key, _)| !carry::is_note(key));
-            removed += if agent.dialect.is_canonical() { remove_event_members(message) } else { 0 };
-            unpack_calls(message, client, agent);
+            removed += remove_event_members(message);
+            unpack_calls(message, client);
         }
         keys.clean_metadata(message);
         all_keys.clean_list(message, Field::ToolCalls);
+        restore_calls(message, agent);
     }
     all_keys.clean_list(&mut input.members, Field::Resume);
     removed
@@ -56,10 +57,10 @@ fn remove_event_members(message: &mut MessageMembers<'_>) -> u64 {
     (count - message.len()) as u64
 }
 
-/// Moves what the client kept of a call's events to the place that AG-UI has for it.
-fn unpack_calls(message: &mut MessageMembers<'_>, client: PeerDialect, agent: PeerDialect) {
+/// Moves what the client kept of a call's events to the call's metadata, where AG-UI has it.
+fn unpack_calls(message: &mut MessageMembers<'_>, client: PeerDialect) {
     let location = client.dialect.carry_location;
-    let Some((place, _)) = location.carry_member().filter(|_| location == CarryLocation::Extra) else { return };
+    let Some(place) = extra_member(client) else { return };
     let calls = get(message, Field::ToolCalls).and_then(|calls| {
         edit_calls(calls, |_, call| {
             let mut members = json::parse_owned_members(call)?;
@@ -67,15 +68,10 @@ fn unpack_calls(message: &mut MessageMembers<'_>, client: PeerDialect, agent: Pe
             if let Some(metadata) = get_owned(&found.canonical, Field::Metadata) {
                 set(&mut members, MemberKey::Known(Field::Metadata), metadata);
             }
-            let rest = found.rest.map(|rest| (carry::extension_key(place), rest));
-            match client.dialect == agent.dialect {
-                true => members.extend(rest),
-                false if rest.is_some() => {
-                    let name = client.dialect.name;
-                    let metadata = carry::merge(get(&members, Field::Metadata), name, rest.into_iter().collect());
-                    set(&mut members, MemberKey::Known(Field::Metadata), metadata);
-                }
-                false => {}
+            if let Some(rest) = found.rest {
+                let own = vec![(carry::extension_key(place), rest)];
+                let metadata = carry::merge(get(&members, Field::Metadata), client.dialect.name, own);
+                set(&mut members, MemberKey::Known(Field::Metadata), metadata);
             }
             Some(json::to_object(&members))
         })
@@ -83,6 +79,33 @@ fn unpack_calls(message: &mut MessageMembers<'_>, client: PeerDialect, agent: Pe
     if let Some(calls) = calls {
         set(message, MemberKey::Known(Field::ToolCalls), calls);
     }
+}
+
+/// Restores the agent's own member of a call from the call's metadata. No other member of the call changes: the gates have
+/// checked them.
+fn restore_calls(message: &mut MessageMembers<'_>, agent: PeerDialect) {
+    let Some(place) = extra_member(agent) else { return };
+    let calls = get(message, Field::ToolCalls).filter(|calls| calls.as_str().contains(METADATA)).and_then(|calls| {
+        edit_calls(calls, |_, call| {
+            let mut members = json::parse_owned_members(call)?;
+            let metadata = get_owned(&members, Field::Metadata)?;
+            let (own, rest) = carry::unpack(metadata, agent.dialect.name, |key| carry::is_named(key, place));
+            let (key, value) = own.into_iter().next_back()?;
+            remove(&mut members, Field::Metadata);
+            members.extend(rest.map(|rest| (MemberKey::Known(Field::Metadata), rest)));
+            set(&mut members, key, value);
+            Some(json::to_object(&members))
+        })
+    });
+    if let Some(calls) = calls {
+        set(message, MemberKey::Known(Field::ToolCalls), calls);
+    }
+}
+
+/// Returns the member of messages and calls in which the dialect has what others lack, if its documents print one.
+fn extra_member(side: PeerDialect) -> Option<&'static str> {
+    let location = side.dialect.carry_location;
+    location.carry_member().filter(|_| location == CarryLocation::Extra).map(|(place, _)| place)
 }
 
 fn may_have_notes(value: &Json<'_>) -> bool {

@@ -17,8 +17,15 @@ use crate::event::{Field, Json, JsonType, MemberKey, Members, RunAgentInput, fin
 /// The `description` of a context entry that has none.
 pub(super) const CONTEXT_DESCRIPTION: &str = "context";
 
+/// Members that say what a context entry without a `description` is.
+const CONTEXT_NAMES: [&str; 2] = [NAME, "key"];
+
 const NAME: &str = "name";
 const PARAMETERS: &str = "parameters";
+
+/// The members of a call that name its tool, and those that hold its arguments, if it has no `function`.
+const CALL_NAMES: [&str; 2] = [NAME, Field::ToolCallName.camel()];
+const CALL_ARGUMENTS: [&str; 2] = [ARGUMENTS, "args"];
 const METADATA: &str = Field::Metadata.camel();
 
 /// Converts the values that AG-UI's types do not allow; returns the number of members that an older agent cannot get.
@@ -83,8 +90,7 @@ fn repair_message(message: &mut MessageMembers<'static>, report: &mut Translatio
     if let Some(content) = get(message, Field::Content).and_then(|content| repair_content(content, &role)) {
         set(message, MemberKey::Known(Field::Content), content);
     }
-    if let Some(calls) =
-        get(message, Field::ToolCalls).and_then(|calls| edit_calls(calls, |_, call| supply_call_arguments(call)))
+    if let Some(calls) = get(message, Field::ToolCalls).and_then(|calls| edit_calls(calls, |_, call| repair_call(call)))
     {
         set(message, MemberKey::Known(Field::ToolCalls), calls);
     }
@@ -136,15 +142,41 @@ fn read_part(element: &Json<'_>) -> Option<Json<'static>> {
     Some(json::to_object(&members)).filter(nested_values::is_part)
 }
 
-/// Gives a call without arguments an empty object, since a call's arguments are the text of one.
-fn supply_call_arguments(call: &Json<'_>) -> Option<Json<'static>> {
+/// Gives a call its `function`, and arguments of an empty object if it has none, since they are the text of one.
+fn repair_call(call: &Json<'_>) -> Option<Json<'static>> {
     let mut members = json::parse_owned_members(call)?;
+    if find_member(&members, FUNCTION).is_none() {
+        return nest_function(members);
+    }
     let mut function = json::parse_owned_members(find_member(&members, FUNCTION)?)?;
     if find_member(&function, ARGUMENTS).is_some_and(|arguments| !arguments.is_null()) {
         return None;
     }
     set(&mut function, carry::extension_key(ARGUMENTS), Json::string("{}"));
     set(&mut members, carry::extension_key(FUNCTION), json::to_object(&function));
+    Some(json::to_object(&members))
+}
+
+/// Nests the name and the arguments of a call that has them beside its id, under AG-UI's names or those of a call's events.
+fn nest_function(mut members: Members<'static>) -> Option<Json<'static>> {
+    let is_name = |value: &Json<'_>| value.json_type() == JsonType::String;
+    let name = CALL_NAMES.iter().find_map(|name| find_member(&members, name)).filter(|name| is_name(name))?.clone();
+    let arguments = CALL_ARGUMENTS.iter().find_map(|name| find_member(&members, name)).filter(|value| !value.is_null());
+    let arguments = arguments.map_or_else(|| Json::string("{}"), Json::to_string_value);
+    let id =
+        find_member(&members, Field::Id.camel()).or_else(|| find_member(&members, Field::ToolCallId.camel())).cloned();
+    let nested = [Field::Id.camel(), Field::ToolCallId.camel()];
+    let nested: Vec<&str> = nested.iter().chain(&CALL_NAMES).chain(&CALL_ARGUMENTS).copied().collect();
+    members.retain(|(key, _)| !nested.contains(&key.name()));
+    let function = json::build_object(|object| {
+        object.member(NAME, name.as_str());
+        object.member(ARGUMENTS, arguments.as_str());
+    });
+    set(&mut members, carry::extension_key(json::TYPE), Json::string(FUNCTION));
+    set(&mut members, carry::extension_key(FUNCTION), function);
+    if let Some(id) = id {
+        members.insert(0, (MemberKey::Known(Field::Id), id));
+    }
     Some(json::to_object(&members))
 }
 
@@ -242,7 +274,9 @@ fn repair_context(entry: &Json<'_>) -> Option<Json<'static>> {
     if is_text(&value) && description.as_ref().is_some_and(is_text) {
         return None;
     }
-    let description = description.map_or_else(|| Json::string(CONTEXT_DESCRIPTION), |text| text.to_string_value());
+    let name = CONTEXT_NAMES.iter().find_map(|name| find_member(&members, name));
+    let description = description.as_ref().or(name.filter(|name| is_text(name)));
+    let description = description.map_or_else(|| Json::string(CONTEXT_DESCRIPTION), Json::to_string_value);
     set_named(&mut members, Field::Description.camel(), description);
     set_named(&mut members, Field::Value.camel(), value.to_string_value());
     Some(json::to_object(&members))

@@ -9,6 +9,7 @@ use super::{aliases, call_arguments, carry, content_parts, message_content, mess
 use crate::codec::json;
 use crate::dialect::{CarryLocation, MemberCase, PeerDialect, PeerVersion, SurroundingMessages};
 use crate::event::input::{ACTIVITY, ASSISTANT, DEVELOPER, MessageMembers, REASONING, ROLES, SYSTEM, TOOL};
+use crate::event::schema::MESSAGES;
 use crate::event::{Event, EventLoss, Field, Json, LossCounts, MemberKey, Members, get, remove, set};
 
 /// Key under `extra["ag-ui"]` for preceding or following messages whose role the dialect lacks.
@@ -187,7 +188,7 @@ fn accepts_role_of(message: &MessageMembers<'_>, side: PeerDialect, carries: &Ca
 fn has_known_role(message: &MessageMembers<'_>, side: PeerDialect) -> bool {
     let role = get(message, Field::Role).and_then(Json::text).unwrap_or_default();
     let role = value_aliases::canonical_role(side, &role);
-    accepts_role(side, role) && !(side.dialect.message.is_plain && [ACTIVITY, REASONING].contains(&role))
+    accepts_role(side, role) && !(side.dialect.message.has_plain_snapshots && [ACTIVITY, REASONING].contains(&role))
 }
 
 /// Returns true if a message may have the member. A side that accepts unknown members accepts those of any version.
@@ -304,10 +305,10 @@ fn split_message<'a>(message: MessageMembers<'a>, side: PeerDialect, carries: &C
     let mut written = Members::new();
     let mut own = Members::new();
     let mut canonical = Members::new();
-    let role = message_role::find(&message);
-    let is_tool = role == Some(TOOL);
-    // A snapshot keeps what an agent sends.
-    let belongs_to = |role, field| carries.keeps_notes() || message_role::may_have(role, field);
+    let is_tool = message_role::find(&message) == Some(TOOL);
+    let record = MESSAGES.arm(&message);
+    // A snapshot keeps what an agent sends; an agent gets the members that AG-UI has in messages of this role.
+    let belongs = |field: Field| carries.keeps_notes() || MESSAGES.may_have(record, field.camel());
     for (key, value) in message {
         match &key {
             MemberKey::Known(Field::Metadata) => {
@@ -336,7 +337,7 @@ fn split_message<'a>(message: MessageMembers<'a>, side: PeerDialect, carries: &C
                 written.push((key.clone(), content));
                 canonical.extend(whole.map(|whole| (key, whole)));
             }
-            MemberKey::Known(field) if accepts_member(side, *field, carries) && belongs_to(role, *field) => {
+            MemberKey::Known(field) if accepts_member(side, *field, carries) && belongs(*field) => {
                 written.push((key, value));
             }
             _ => canonical.push((key, value)),
@@ -375,6 +376,13 @@ fn write_message<'a>(
     }
     if as_json {
         message_content::restore_json(&mut written, carries);
+    }
+    if *carries == CarryPolicy::InRequest
+        && carries.writes_plain_messages(side)
+        && get(&written, Field::Content).is_none()
+    {
+        // "content: string; // 消息内容" (seed 003): every message has one.
+        set(&mut written, MemberKey::Known(Field::Content), Json::EMPTY_STRING);
     }
     if carries.writes_plain_messages(side) && get(&written, Field::Role).is_some_and(|role| role.is_str(DEVELOPER)) {
         // The nearest role: both instruct the agent.

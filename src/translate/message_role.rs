@@ -37,17 +37,6 @@ pub(super) fn find(message: &Members<'_>) -> Option<&'static str> {
     ROLES.iter().find(|known| role.is_str(known)).copied()
 }
 
-/// Returns true unless only other roles have the member ("消息类型", seed 001).
-pub(super) fn may_have(role: Option<&str>, field: Field) -> bool {
-    let Some(role) = role else { return true };
-    match field {
-        Field::ToolCalls => role == ASSISTANT,
-        Field::ToolCallId | Field::Error => role == TOOL,
-        Field::ActivityType => role == ACTIVITY,
-        _ => true,
-    }
-}
-
 /// Returns the role of the messages that have such members.
 pub(super) fn guess_role(message: &Members<'_>) -> &'static str {
     if get(message, Field::ToolCallId).is_some() {

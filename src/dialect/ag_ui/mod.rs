@@ -31,7 +31,7 @@ pub static AG_UI: Dialect = Dialect {
         ],
         parts: ContentParts::Media,
         since: &[],
-        is_plain: false,
+        has_plain_snapshots: false,
         lenient_since: None,
     },
     input: RunInputFormat::Current,

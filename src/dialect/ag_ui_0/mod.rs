@@ -82,7 +82,7 @@ pub(crate) static AG_UI_0: Dialect = Dialect {
             Field::SubagentRunId,
         ],
         parts: ContentParts::Binary(PeerVersion::V0_0_53),
-        is_plain: false,
+        has_plain_snapshots: false,
         // Python 0.1.5 and 0.1.8 reject any additional member with 422.
         lenient_since: Some(PeerVersion::V0_0_59),
     },

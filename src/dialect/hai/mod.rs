@@ -65,7 +65,7 @@ pub static HAI: Dialect = Dialect {
         fields: &[Field::Id, Field::Role, Field::Content, Field::Name, Field::ToolCalls, Field::ToolCallId],
         parts: ContentParts::OfUser,
         since: &[],
-        is_plain: false,
+        has_plain_snapshots: false,
         lenient_since: None,
     },
     // §3.3.1: the example request has exactly these members except state; older AG-UI agents require state too.

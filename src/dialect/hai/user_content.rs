@@ -5,6 +5,7 @@
 //! [{type: "image", data: {url, mimeType}}, …]   ──▶ parts; a note has the original
 //! {output: {type: "image", …}}{output: …}       ──▶ the same, if there is media among the blocks
 //! "[{type: "image", …}, …]"                     ──▶ the same, if there is media in the list
+//! [{type: "image_url", image_url: {url}}, …]    ──▶ the same
 //! ```
 //! The document prints content without media only, so all forms are guesses: AG-UI's parts, and lists or sequences of the
 //! document's outputs (`{type, data/content}`, §4.2). Text alone is written as a string.
@@ -15,6 +16,9 @@ use crate::codec::json;
 use crate::dialect::{carry, content_parts};
 use crate::event::input::MessageMembers;
 use crate::event::{Field, Json, JsonType, MemberKey, Members, find_member, get, remove, set};
+
+/// Ends the type of a part whose URL is a member of the same name.
+const URL_SUFFIX: &str = "_url";
 
 struct UserParts {
     parts: Vec<Json<'static>>,
@@ -68,7 +72,7 @@ pub(super) fn write(outgoing: &mut Members<'_>, stored: Option<Json<'static>>, c
 /// was a JSON value.
 fn parse_parts(content: &Json<'_>, was_json: bool) -> Option<UserParts> {
     if content.json_type() == JsonType::Array {
-        return convert(&json::parse_elements(content)?);
+        return convert_list(&json::parse_elements(content)?);
     }
     let text = content.text().filter(|text| text.starts_with(['{', '[']))?;
     let found = match text.starts_with('[') {
@@ -94,6 +98,25 @@ fn convert(values: &[Json<'_>]) -> Option<UserParts> {
     (!parts.is_empty()).then_some(UserParts { parts, is_unchanged })
 }
 
+/// Converts a list in which at least one element is a part or an output: the others become text.
+fn convert_list(values: &[Json<'_>]) -> Option<UserParts> {
+    let parts: Vec<_> = values.iter().map(convert_part).collect();
+    if parts.iter().all(Option::is_none) {
+        return None;
+    }
+    let parts: Vec<_> =
+        parts.into_iter().zip(values).map(|(part, value)| part.unwrap_or_else(|| to_text(value))).collect();
+    let is_unchanged = parts.iter().zip(values).all(|(part, value)| part == value);
+    Some(UserParts { parts, is_unchanged })
+}
+
+fn to_text(value: &Json<'_>) -> Json<'static> {
+    json::build_object(|object| {
+        object.string_member(json::TYPE, block::TEXT);
+        object.member(block::TEXT, value.to_string_value().as_str());
+    })
+}
+
 /// Converts a part or an output; AG-UI's parts stay unchanged.
 fn convert_part(value: &Json<'_>) -> Option<Json<'static>> {
     if let Some(output) = json::parse_member(value, block::OUTPUT) {
@@ -113,7 +136,7 @@ fn convert_part(value: &Json<'_>) -> Option<Json<'static>> {
         }));
     }
     if !content_parts::MEDIA_TYPES.contains(&&*kind) {
-        return content_parts::read_binary(value);
+        return content_parts::read_binary(value).or_else(|| read_url_part(&kind, members));
     }
     if find_member(&members, content_parts::SOURCE).is_some() {
         return Some(value.clone().into_owned());
@@ -132,6 +155,18 @@ fn convert_part(value: &Json<'_>) -> Option<Json<'static>> {
         if !members.is_empty() {
             object.member(Field::Metadata.camel(), json::to_object(&members).as_str());
         }
+    }))
+}
+
+/// Converts `{type: "image_url", image_url: {url}}`, the form of the chat APIs of model providers.
+fn read_url_part(kind: &str, mut members: Members<'static>) -> Option<Json<'static>> {
+    let media_type = kind.strip_suffix(URL_SUFFIX).filter(|own| content_parts::MEDIA_TYPES.contains(own))?;
+    let value = carry::take(&mut members, kind)?;
+    let url = json::parse_member(&value, media::URL).unwrap_or(value);
+    let source = media_source(Some(url).filter(|url| is_string(Some(url)))?.into_owned(), None);
+    Some(json::build_object(|object| {
+        object.string_member(json::TYPE, media_type);
+        object.member(content_parts::SOURCE, source.as_str());
     }))
 }
 

@@ -20,7 +20,7 @@ const AGENT_PREFIX: &str = "agent:";
 const ORIGINAL_MEMBERS: &str = "$original";
 
 /// Prefixes the agent's ids that only the gateway may use for a client; returns true if there were any.
-pub(crate) fn reserve_ids(event: &mut Event<'_>) -> bool {
+pub(crate) fn prefix_reserved_ids(event: &mut Event<'_>) -> bool {
     let kind = event.kind;
     let mut originals = Members::new();
     for (key, value) in &mut event.members {
@@ -44,7 +44,7 @@ pub(crate) fn reserve_ids(event: &mut Event<'_>) -> bool {
     true
 }
 
-/// Restores the members that [`reserve_ids`] replaced, if the event has been through a client's dialect.
+/// Restores the members that [`prefix_reserved_ids`] replaced, if the event has been through a client's dialect.
 pub(crate) fn restore_event_ids(event: &mut Event<'_>) {
     let Some(originals) = carry::take_carried(event, GATEWAY_KEY, ORIGINAL_MEMBERS) else { return };
     event.source = None;

@@ -42,7 +42,7 @@ pub static SOCIAL_APP: Dialect = Dialect {
     carry_location: CarryLocation::Metadata,
     input: RunInputFormat::PlainMessages,
     // §3.5 names MESSAGES_SNAPSHOT without printing a message: text of four roles, as in a request.
-    message: MessageFormat { is_plain: true, ..AG_UI.message },
+    message: MessageFormat { has_plain_snapshots: true, ..AG_UI.message },
     // §4: "事件顶层通用字段使用 AG-UI 风格：type、threadId、runId"
     common_fields: &[Field::ThreadId, Field::RunId],
     // §3.4: "属于后端内部统计字段，不在 SSE 对外协议中暴露"

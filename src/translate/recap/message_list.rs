@@ -68,7 +68,7 @@ impl MessageList {
         let list = messages.map(|messages| Json::from_trusted(String::from(messages)));
         let elements = list.as_ref().and_then(json::parse_elements).unwrap_or_default();
         let canonical = elements.iter().filter_map(json::parse_message).collect();
-        let written = message::write(canonical, side.for_client(), &CarryPolicy::Always).list;
+        let written = message::write(canonical, side.for_client(), &CarryPolicy::InRecap).list;
         let mut made = MessageList::default();
         for message in written {
             made.push(RecapMessage::from_members(message, side));

@@ -113,7 +113,7 @@ impl EventWriter {
         if self.peer.dialect.is_canonical() {
             return self.write_canonical(event, to);
         }
-        if self.peer.interrupt_form().is_some() && interrupts::reserve_ids(&mut event) {
+        if self.peer.interrupt_form().is_some() && interrupts::prefix_reserved_ids(&mut event) {
             to.report.count_repair(EventRepair::IdNamespaced);
         }
         let is_completed = self.complete_chunk(&mut event);
