@@ -94,9 +94,10 @@ pub(super) fn write(outgoing: &mut Members<'_>, stored: Option<Json<'static>>, c
 /// Parses the blocks of stored content; returns `None` for any other text. `was_json` means that the content was a JSON
 /// value, whose blocks may lack the outer object.
 pub(super) fn parse_values(text: &str, was_json: bool) -> Option<Vec<Json<'static>>> {
+    let text = text.trim_ascii_start();
     if text.starts_with('{') {
-        let values = json::parse_sequence(text)?.into_iter().map(Json::into_owned);
-        return if was_json { values.map(to_block).collect() } else { Some(values.collect()) };
+        let values = parse_joined(text)?;
+        return if was_json { values.into_iter().map(to_block).collect() } else { Some(values) };
     }
     let list = json::parse_value(text).filter(|_| text.starts_with('['))?;
     let values = json::parse_elements(&list).filter(|values| !values.is_empty())?;
@@ -105,6 +106,16 @@ pub(super) fn parse_values(text: &str, was_json: bool) -> Option<Vec<Json<'stati
     }
     let is_block = |value: &Json<'_>| was_json || json::parse_member(value, block::OUTPUT).is_some();
     values.into_iter().map(|value| Some(value.into_owned()).filter(is_block).and_then(to_block)).collect()
+}
+
+/// Parses `{…}{…}`, also with commas between: the client of the seed adds those that are missing (§4.1).
+fn parse_joined(text: &str) -> Option<Vec<Json<'static>>> {
+    let owned = |values: Vec<Json<'_>>| values.into_iter().map(Json::into_owned).collect();
+    if let Some(values) = json::parse_sequence(text) {
+        return Some(owned(values));
+    }
+    let text = format!("[{text}]");
+    json::parse_elements(&json::parse_value(&text)?).map(owned)
 }
 
 /// Completes a block: "包含type和data/content字段" (§4.2), or a part of AG-UI.
