@@ -32,8 +32,8 @@ mod report;
 
 mod instructions;
 
-use proxy::{PROXIES, ProxySetup};
 use process::{ChildProcess, LOAD_CORE};
+use proxy::{PROXIES, ProxySetup};
 use report::BenchContext;
 use scenario::{Measurement, SCENARIOS, Scenario, measure};
 use std::env;

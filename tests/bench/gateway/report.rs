@@ -96,15 +96,16 @@ impl BenchContext {
                 "p50_us": one.p50, "p99_us": one.p99, "base_mib": one.base, "runs": one.runs, "events": one.events,
             })
         };
-        let medians =
-            SCENARIOS.iter().flat_map(|scenario| PROXIES.map(|proxy| (scenario, proxy))).filter_map(|(scenario, proxy)| {
+        let medians = SCENARIOS.iter().flat_map(|scenario| PROXIES.map(|proxy| (scenario, proxy))).filter_map(
+            |(scenario, proxy)| {
                 let cost = median(all, scenario, proxy, |one| Some(one.cost))?;
                 Some(json!({
                     "scenario": scenario.name, "proxy": proxy.name(), "unit": unit(scenario), "cost": cost,
                     "p50_us": median(all, scenario, proxy, |one| one.p50),
                     "p99_us": median(all, scenario, proxy, |one| one.p99),
                 }))
-            });
+            },
+        );
         json!({
             "machine": self.machine, "load_average": self.load_average, "commit": self.diglot, "nginx": self.nginx, "command": self.command,
             "rounds": self.rounds, "medians": medians.collect::<Vec<_>>(),

@@ -1,8 +1,8 @@
 //! The loads that are compared, and how one is measured.
 
 use super::load::{LoadSpec, RunCount, open_streams, run_load};
-use super::proxy::{ProxyKind, ProxySetup, RunningProxy};
 use super::process::{cpu_nanos, resident_kib};
+use super::proxy::{ProxyKind, ProxySetup, RunningProxy};
 use super::script::StreamPlan;
 use std::time::Duration;
 use tokio::time::sleep;
