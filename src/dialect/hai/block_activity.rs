@@ -8,8 +8,9 @@
 //! becomes content with all its members, as recorded in a note. A block stays a block if its type is the last part of
 //! another activity's type.
 
-use super::blocks::{BlockText, DELTA, DeltaContent, carry_members, parse_delta, parse_joined_blocks, take_text};
+use super::blocks::{BlockText, DELTA, DeltaContent, carry_members, parse_delta, take_text};
 use super::collaboration::id_text;
+use super::joined_blocks::parse_joined_blocks;
 use super::members::block;
 use crate::codec::json;
 use crate::dialect::carry;

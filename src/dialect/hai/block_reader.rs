@@ -12,9 +12,10 @@
 
 use super::block_activity::{BlockNumbers, OutputBlock};
 use super::blocks::{
-    BEFORE, BlockText, DeltaContent, OUTPUT, REST, STRING, TEXT, carry_delta, is_scalar, parse_delta,
-    parse_joined_blocks, read_scalar, take_text,
+    BEFORE, BlockText, DeltaContent, OUTPUT, REST, STRING, TEXT, carry_delta, is_scalar, parse_delta, read_scalar,
+    take_text,
 };
+use super::joined_blocks::parse_joined_blocks;
 use super::open_message::{BoundaryCarrier, MessageHistory, OpenMessage, StartState};
 use crate::codec::json;
 use crate::dialect::adapter::{CanonicalSink, UnreadableEvent};

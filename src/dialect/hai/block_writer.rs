@@ -3,8 +3,9 @@
 use super::block_activity::{BlockNumbers, OutputBlock, WHOLE_BLOCK};
 use super::blocks::{
     STRING, TEXT, build_delta, build_text_output, build_thinking, has_block_members, is_activity_block,
-    parse_joined_blocks, take_block_members, take_scalar,
+    take_block_members, take_scalar,
 };
+use super::joined_blocks::parse_joined_blocks;
 use super::members::block;
 use super::message_parts::MessageParts;
 use super::{collaboration, placeholder};

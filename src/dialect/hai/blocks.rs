@@ -2,7 +2,6 @@
 //!
 //! `block_reader` converts blocks to text and reasoning events; `block_writer` converts them back.
 
-use super::listed_content;
 use super::members::{block, collaboration};
 use crate::codec::json;
 use crate::dialect::carry;
@@ -189,22 +188,6 @@ pub(super) fn block_text(value: &Json<'_>) -> Option<Json<'static>> {
         BlockText::Text { text, .. } | BlockText::Thinking { text, .. } => Some(to_text(text)),
         BlockText::None | BlockText::Unreadable => None,
     }
-}
-
-/// Returns the blocks of a string that consists only of them, as the client of the seed concatenates them (§4.1), or of a
-/// list.
-pub(super) fn parse_joined_blocks(delta: &Json<'_>) -> Option<Vec<Json<'static>>> {
-    let blocks = match delta.as_str().as_bytes() {
-        [b'[', ..] => listed_content::parse_values(delta.as_str(), true)?,
-        // Most text is not JSON.
-        [b'"', b'{' | b'[' | b' ' | b'\\', ..] => listed_content::parse_values(&delta.text()?, false)?,
-        _ => return None,
-    };
-    let is_readable = |value: &Json<'_>| match parse_delta(Some(value)) {
-        DeltaContent::Block { kind, mut output, .. } => !matches!(take_text(&kind, &mut output), BlockText::Unreadable),
-        DeltaContent::Plain => false,
-    };
-    blocks.iter().all(is_readable).then_some(blocks)
 }
 
 /// Carries the delta's other members. A `layout` without others keeps its name; otherwise one note stores them all.
