@@ -41,9 +41,7 @@ pub enum EventShape {
     Plain,
     /// an error that may be nested in an `error` member
     MaybeNestedError,
-    /// a delta that may be an object instead of its JSON text
-    ObjectDelta,
-    /// a delta that may be one of several objects, which together are the arguments
+    /// a delta that may be an object instead of its JSON text, and one of several, which together are the arguments
     ObjectPieces,
     /// content that may be any JSON value instead of its text, and a message id that may be missing
     AnyContent,

@@ -5,9 +5,10 @@
 //!   {"a":1} {"b":2}            ──▶ {"a":1   ,"b":2}
 //!   {"a":1} other event {"b":2} ─▶ {"a":1   other event   ,"b":2   }     (the last piece is added)
 //! ```
-//! An object is held until the agent's next frame, which shows whether another follows. A member that comes twice has its
-//! last value, as in `JSON.parse`. A snapshot of messages ends an object early: a client may have the call from it, and
-//! further text would spoil its arguments. Notes restore the objects.
+//! An object is held until the agent's next frame, which shows whether another follows. So is text that ends an object,
+//! and an object goes on in text that begins another (`{"a":1}` `{"b":` `2}`). A member that comes twice has its last
+//! value, as in `JSON.parse`. A snapshot of messages ends an object early: a client may have the call from it, and
+//! further text would spoil its arguments. Notes restore the objects and the text.
 
 use super::EventSink;
 use super::event_parts::OutgoingEvent;
@@ -15,7 +16,7 @@ use super::{carry, memory_limits};
 use crate::codec::json;
 use crate::event::{Event, EventLoss, EventRepair, EventType, Field, IdMap, Json, JsonType, MemberKey, get, set};
 
-/// Names the ends that a piece lacks, or stores an object that came after a snapshot.
+/// Names the ends that a piece lacks, or stores an object that came after a snapshot, or a list of the original text.
 const PIECE_NOTE: &str = "$piece";
 const FIRST: &str = "first";
 const MIDDLE: &str = "middle";
@@ -39,9 +40,14 @@ enum ObjectState {
 }
 
 impl ObjectArguments {
-    /// Keeps an event with an object until the next frame. Emits other events.
+    /// Keeps an event with an object, or with text that ends one, until the next frame. Emits other events.
     pub(super) fn hold(&mut self, mut event: Event<'_>, dialect: &str, sink: &mut impl EventSink) {
         if event.get(Field::Delta).is_none_or(|delta| delta.json_type() != JsonType::Object) {
+            self.continue_as_text(&mut event, dialect);
+            if event.get(Field::Delta).is_some_and(ends_object) {
+                self.waiting = Some(event.into_owned());
+                return;
+            }
             return sink.emit(event);
         }
         if self.open.get(event.get(Field::ToolCallId).unwrap_or(&Json::NULL)) != Some(&ObjectState::Closed) {
@@ -55,6 +61,24 @@ impl ObjectArguments {
         sink.emit(event);
     }
 
+    /// Removes the start of text that begins an object while its call has one open; the text goes on to the end.
+    fn continue_as_text(&mut self, event: &mut Event<'_>, dialect: &str) {
+        let Some(delta) = event.get(Field::Delta).filter(|delta| begins_object(delta)) else { return };
+        let had_members = match self.open.get(event.get(Field::ToolCallId).unwrap_or(&Json::NULL)) {
+            Some(ObjectState::HasMembers) => true,
+            Some(ObjectState::Empty) => false,
+            Some(ObjectState::Closed) | None => return,
+        };
+        let original = delta.clone().into_owned();
+        let text = original.text().unwrap_or_default();
+        let inner = text.trim_start().strip_prefix('{').unwrap_or_default();
+        let comma = if had_members && !inner.trim_start().starts_with('}') { "," } else { "" };
+        let rest = format!("{comma}{inner}");
+        self.open.remove(&event.get_or_empty(Field::ToolCallId));
+        note_text(event, dialect, &original);
+        event.set(Field::Delta, Json::string(&rest));
+    }
+
     pub(super) fn is_idle(&self) -> bool {
         self.waiting.is_none() && self.open.is_empty()
     }
@@ -63,8 +87,16 @@ impl ObjectArguments {
         self.waiting.as_ref().map_or(0, memory_limits::event_cost)
     }
 
-    /// Emits what must precede an event of the agent. `call` is the call of which it is not an object of arguments.
-    pub(super) fn release_before(&mut self, call: Option<&Json<'_>>, dialect: &str, sink: &mut impl EventSink) {
+    /// Emits what must precede an event of the agent. `call` is the call of which it is not an object of arguments,
+    /// `continued` the one of which it is.
+    pub(super) fn release_before(
+        &mut self,
+        call: Option<&Json<'_>>,
+        continued: Option<&Json<'_>>,
+        dialect: &str,
+        sink: &mut impl EventSink,
+    ) {
+        self.release_text(continued, dialect, sink);
         let ends = |id: Option<&Json<'_>>| id.is_some_and(|id| call.is_some_and(|call| call.is_same(id)));
         if let Some(event) = self.waiting.take() {
             let is_last = ends(event.get(Field::ToolCallId));
@@ -75,8 +107,28 @@ impl ObjectArguments {
         }
     }
 
+    /// Emits waiting text, without its last brace if an object of the same call follows.
+    fn release_text(&mut self, continued: Option<&Json<'_>>, dialect: &str, sink: &mut impl EventSink) {
+        let is_text = |event: &mut Event<'static>| {
+            event.get(Field::Delta).is_some_and(|delta| delta.json_type() == JsonType::String)
+        };
+        let Some(mut event) = self.waiting.take_if(is_text) else { return };
+        let id = event.get_or_empty(Field::ToolCallId);
+        if continued.is_some_and(|call| call.is_same(&id)) {
+            let original = event.get_or_empty(Field::Delta);
+            let text = original.text().unwrap_or_default();
+            let shortened = text.trim_end().strip_suffix('}').unwrap_or_default();
+            let is_empty = shortened.trim() == "{";
+            event.set(Field::Delta, Json::string(shortened));
+            note_text(&mut event, dialect, &original);
+            self.open.insert(id, if is_empty { ObjectState::Empty } else { ObjectState::HasMembers });
+        }
+        sink.emit(event);
+    }
+
     /// Closes all objects before a snapshot of messages.
     pub(super) fn close_before_snapshot(&mut self, dialect: &str, sink: &mut impl EventSink) {
+        self.release_text(None, dialect, sink);
         if let Some(event) = self.waiting.take() {
             let call = event.get_or_empty(Field::ToolCallId);
             sink.emit(self.next_piece(event, true, dialect));
@@ -91,6 +143,7 @@ impl ObjectArguments {
 
     /// Closes all objects. A run that has succeeded also ends their calls here, since other ends may follow.
     pub(super) fn finish(&mut self, has_succeeded: bool, dialect: &str, sink: &mut impl EventSink) {
+        self.release_text(None, dialect, sink);
         let mut ended = Vec::new();
         if let Some(event) = self.waiting.take() {
             ended.push(event.get_or_empty(Field::ToolCallId));
@@ -154,11 +207,38 @@ fn note_piece(event: &mut Event<'_>, dialect: &str, piece: &str) {
     carry::pack(event, dialect, vec![(carry::extension_key(PIECE_NOTE), Json::string(piece))]);
 }
 
+/// Notes the text of a piece. A piece that was shortened twice keeps the first note.
+fn note_text(event: &mut Event<'_>, dialect: &str, text: &Json<'_>) {
+    if carry::carried_member(event, dialect, PIECE_NOTE).is_none() {
+        carry::pack(
+            event,
+            dialect,
+            vec![(carry::extension_key(PIECE_NOTE), json::to_array(&[text.clone().into_owned()]))],
+        );
+    }
+}
+
+/// Returns true for text that begins an object of arguments.
+pub(super) fn begins_object(delta: &Json<'_>) -> bool {
+    delta.json_type() == JsonType::String && delta.text().is_some_and(|text| text.trim_start().starts_with('{'))
+}
+
+fn ends_object(delta: &Json<'_>) -> bool {
+    delta.json_type() == JsonType::String && delta.text().is_some_and(|text| text.trim_end().ends_with('}'))
+}
+
 /// Restores the object of a piece. Returns false for a piece that reading adds again.
 pub(super) fn restore(outgoing: &mut OutgoingEvent<'_>) -> bool {
     let Some(piece) = carry::take(&mut outgoing.extensions, PIECE_NOTE) else { return true };
     if piece.json_type() == JsonType::Object {
         set(&mut outgoing.members, MemberKey::Known(Field::Delta), piece);
+        return true;
+    }
+    if piece.json_type() == JsonType::Array {
+        let original = json::parse_elements(&piece).and_then(|list| list.into_iter().next().map(Json::into_owned));
+        if let Some(original) = original.filter(|original| original.json_type() == JsonType::String) {
+            set(&mut outgoing.members, MemberKey::Known(Field::Delta), original);
+        }
         return true;
     }
     let text = get(&outgoing.members, Field::Delta).and_then(Json::text).unwrap_or_default();

@@ -7,7 +7,7 @@ use super::carry::{self, CarriedMembers};
 use super::detect::{self, DialectDetector};
 use super::event_parts::{FOLLOWS_SENT_STARTS, IncomingEvent, restore_absent};
 use super::event_shapes::{stringify_value, supply_result_id, supply_run_ids};
-use super::object_arguments::ObjectArguments;
+use super::object_arguments::{self, ObjectArguments};
 use super::report::TranslationReport;
 use super::{EventSink, message, run_error, value_aliases};
 use crate::codec::json::{self, JsonObject};
@@ -85,6 +85,7 @@ impl EventReader {
         let Some(sign) = detector.inspect(data) else { return detector.keep(data) };
         sink.report().switch_dialect(sign);
         let detector = self.detector.take();
+        let object_arguments = std::mem::take(&mut self.object_arguments);
         *self = EventReader::new(PeerDialect::new(sign.dialect), self.run_id.take());
         // Reads the kept events to rebuild the state of open messages and calls; they have already been emitted.
         let mut discarded = DiscardingSink(TranslationReport {
@@ -95,6 +96,8 @@ impl EventReader {
             .iter()
             .flat_map(|detector| detector.kept_events())
             .for_each(|data| self.read_frame(data, &mut discarded));
+        // What waits has not been emitted.
+        self.object_arguments = object_arguments;
         self.detector = detector.filter(|detector| !detector.is_settled());
         if let Some(detector) = &mut self.detector {
             detector.keep(data);
@@ -133,17 +136,18 @@ impl EventReader {
 
     /// Emits an event that the adapter does not handle.
     fn emit_other(&mut self, mut event: Event<'_>, sink: &mut impl EventSink) {
-        self.release_arguments(None, sink);
+        self.release_arguments(None, None, sink);
         if let Some(adapter) = &mut self.adapter {
             adapter.read_other(&mut event, sink);
         }
         sink.emit(event);
     }
 
-    /// Emits arguments that waited for this event. `call` is the call whose object it ends.
-    fn release_arguments(&mut self, call: Option<&Json<'_>>, sink: &mut impl EventSink) {
+    /// Emits arguments that waited for this event. `call` is the call whose object it ends, `continued` the one to which
+    /// it adds an object.
+    fn release_arguments(&mut self, call: Option<&Json<'_>>, continued: Option<&Json<'_>>, sink: &mut impl EventSink) {
         if !self.object_arguments.is_idle() {
-            self.object_arguments.release_before(call, self.dialect.name, sink);
+            self.object_arguments.release_before(call, continued, self.dialect.name, sink);
         }
     }
 
@@ -287,7 +291,7 @@ impl EventReader {
             EventType::RunFinished => self.object_arguments.finish(true, self.dialect.name, sink),
             EventType::RunError => self.object_arguments.finish(false, self.dialect.name, sink),
             EventType::MessagesSnapshot => self.object_arguments.close_before_snapshot(self.dialect.name, sink),
-            _ => self.release_arguments(ended_call(row, &parts), sink),
+            _ => self.release_arguments(ended_call(row, &parts), continued_call(row, &parts), sink),
         }
         match row.shape {
             EventShape::Own(_) => {
@@ -304,7 +308,10 @@ impl EventReader {
         self.observe(&parts.event);
         let is_restored = parts.restored_fields.contains(&Field::Delta);
         let mut event = parts.into_event(self.dialect.name);
-        if row.shape == EventShape::ObjectPieces && !is_restored {
+        // An agent whose dialect is not known yet may send objects.
+        let may_be_object =
+            row.shape == EventShape::ObjectPieces || (self.peer.is_auto && row.kind == EventType::ToolCallArgs);
+        if may_be_object && !is_restored {
             if let Some(adapter) = &mut self.adapter {
                 adapter.read_other(&mut event, sink);
             }
@@ -319,7 +326,7 @@ impl EventReader {
             EventShape::MaybeNestedError => run_error::read(parts),
             EventShape::OptionalIds => supply_run_ids(parts),
             EventShape::ObjectPieces if is_object(parts) => {}
-            EventShape::ObjectDelta | EventShape::ObjectPieces => stringify_value(parts, Field::Delta),
+            EventShape::ObjectPieces => stringify_value(parts, Field::Delta),
             EventShape::AnyContent => {
                 supply_result_id(parts);
                 stringify_value(parts, Field::Content);
@@ -453,10 +460,19 @@ impl EventReader {
 fn ended_call<'p>(row: &EventRow, parts: &'p IncomingEvent<'_>) -> Option<&'p Json<'p>> {
     let ends = match row.kind {
         EventType::ToolCallEnd => true,
-        EventType::ToolCallArgs => !is_object(parts) && !is_blank(parts.event.get(Field::Delta)),
+        EventType::ToolCallArgs => {
+            let delta = parts.event.get(Field::Delta);
+            !is_object(parts) && !is_blank(delta) && !delta.is_some_and(object_arguments::begins_object)
+        }
         _ => false,
     };
     parts.event.get(Field::ToolCallId).filter(|_| ends)
+}
+
+/// Returns the call to whose arguments this event adds an object.
+fn continued_call<'p>(row: &EventRow, parts: &'p IncomingEvent<'_>) -> Option<&'p Json<'p>> {
+    let continues = row.kind == EventType::ToolCallArgs && is_object(parts);
+    parts.event.get(Field::ToolCallId).filter(|_| continues)
 }
 
 /// Returns true for a delta that adds nothing to JSON text.

@@ -118,6 +118,30 @@ fn overrules_a_weaker_sign() {
     assert_eq!(shown(&output), shown(&named));
 }
 
+/// Objects of arguments become one, also if the dialect shows between them.
+#[test]
+fn merges_arguments_around_a_detection() {
+    let args = |delta: &str| format!(r#"{{"type":"TOOL_CALL_ARGS","toolCallId":"c","delta":{delta}}}"#);
+    let call = r#"{"type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"f"}"#;
+    let end = r#"{"type":"TOOL_CALL_END","toolCallId":"c"}"#;
+    for started in [r#"{"type":"RUN_STARTED","threadId":"t","runId":"r"}"#, r#"{"type":"RUN_STARTED"}"#, SNAKE_STARTED]
+    {
+        for (before, after) in [(1, 1), (2, 0), (2, 1), (1, 2)] {
+            let piece = |number: usize| args(&format!(r#"{{"k{number}":{number}}}"#));
+            let before: Vec<_> = (0..before).map(piece).collect();
+            let after: Vec<_> = (before.len()..before.len() + after).map(piece).collect();
+            let borrow = |list: &[String]| list.iter().map(String::as_str).collect::<Vec<_>>().join("\n");
+            let lines = [started, call, &borrow(&before), &HAI_MESSAGE.join("\n"), &borrow(&after), end].join("\n");
+            let input = frames(&lines.lines().filter(|line| !line.is_empty()).collect::<Vec<_>>());
+            let (output, _) = translate_stream(PeerDialect::new_auto(), side("ag-ui"), [input.as_bytes()]);
+            let pieces = events(&output).into_iter().filter(|event| event["type"] == "TOOL_CALL_ARGS");
+            let text: String = pieces.map(|event| event["delta"].as_str().expect("text").to_owned()).collect();
+            let members: serde_json::Value = serde_json::from_str(&text).expect(&text);
+            assert_eq!(members.as_object().expect("an object").len(), before.len() + after.len(), "{output}");
+        }
+    }
+}
+
 /// A run is judged by all of its events, however late a sign comes, and what was open stays open.
 #[test]
 fn detects_a_dialect_late_in_a_run() {

@@ -101,7 +101,7 @@ static ROWS: &[EventRow] = &[
     row(
         "TOOL_CALL_ARGS",
         EventType::ToolCallArgs,
-        EventShape::ObjectDelta,
+        EventShape::ObjectPieces,
         "工具调用事件; an object is a guess from 用户输入",
     ),
     row("TOOL_CALL_RESULT", EventType::ToolCallResult, EventShape::AnyContent, "not printed: AG-UI's own"),

@@ -4,6 +4,7 @@
 //! ```text
 //!   START {args}               ──▶ START, ARGS
 //!   START {args}, ARGS {args}  ──▶ START, ARGS, ARGS ""     (a note restores what the second repeats)
+//!   START {}, ARGS {args}      ──▶ START, ARGS "", ARGS     (the same for the first)
 //! ```
 
 use super::nested_error;
@@ -26,6 +27,8 @@ pub(super) struct CloudbaseAdapter {
     peer: PeerDialect,
     dialect: &'static Dialect,
     pending_start: Option<Event<'static>>,
+    /// arguments `{}` of a start, until the next event, which may have others
+    empty_arguments: Option<Event<'static>>,
     /// of calls that are read
     start_arguments: IdMap<StartArguments>,
     start_bytes: usize,
@@ -81,6 +84,7 @@ impl CloudbaseAdapter {
             peer,
             dialect: peer.dialect,
             pending_start: None,
+            empty_arguments: None,
             start_arguments: IdMap::default(),
             start_bytes: 0,
         })
@@ -101,6 +105,23 @@ impl CloudbaseAdapter {
 
     fn remove_arguments(&mut self, call: &Json<'_>) {
         self.start_bytes -= self.start_arguments.remove(call).map_or(0, |arguments| arguments.byte_size());
+    }
+
+    /// Emits the arguments `{}` of a start, empty if `event` has arguments of this call.
+    fn release_empty_arguments(&mut self, event: Option<&Event<'_>>, sink: &mut dyn CanonicalSink) {
+        let Some(mut empty) = self.empty_arguments.take() else { return };
+        let has_arguments = |event: &&Event<'_>| {
+            event.kind == EventType::ToolCallArgs
+                && event.get(Field::ToolCallId).zip(empty.get(Field::ToolCallId)).is_some_and(|(a, b)| a.is_same(b))
+                && event.get(Field::Delta).is_some_and(|delta| delta.text().is_none_or(|text| !text.trim().is_empty()))
+        };
+        if event.filter(has_arguments).is_some() {
+            let delta = empty.get_or_empty(Field::Delta);
+            self.remove_arguments(&empty.get_or_empty(Field::ToolCallId));
+            empty.set(Field::Delta, Json::EMPTY_STRING);
+            carry::pack(&mut empty, self.dialect.name, vec![(carry::extension_key(REPEATED_NOTE), delta)]);
+        }
+        sink.emit(empty);
     }
 
     fn hold_or_pass<'a>(&mut self, event: Event<'a>, canonical_type: Option<&'static str>) -> ReleasedEvents<'a> {
@@ -141,6 +162,7 @@ impl DialectAdapter for CloudbaseAdapter {
         sink: &mut dyn CanonicalSink,
     ) -> Result<(), UnreadableEvent> {
         let dialect = self.dialect.name;
+        self.release_empty_arguments(None, sink);
         if row.kind == EventType::RunError {
             nested_error::read_nested(&mut parts, self.dialect);
             sink.emit(parts.into_event(dialect));
@@ -158,6 +180,7 @@ impl DialectAdapter for CloudbaseAdapter {
         carry::add_note(&mut own, ARGS_IN_START);
         let call = event.get_or_empty(Field::ToolCallId);
         self.add_arguments(&call, &args);
+        let is_empty = without_whitespace(&args.text().unwrap_or_else(|| args.as_str().into())) == "{}";
         carry::pack(&mut event, dialect, own);
         sink.emit(event);
         let mut more = Event::new(EventType::ToolCallArgs).with(Field::ToolCallId, call);
@@ -172,12 +195,17 @@ impl DialectAdapter for CloudbaseAdapter {
         };
         more.set(Field::Delta, delta);
         carry::pack(&mut more, dialect, extensions_of_args);
-        sink.emit(more);
+        if is_empty {
+            self.empty_arguments = Some(more);
+        } else {
+            sink.emit(more);
+        }
         Ok(())
     }
 
     /// Empties arguments that the start of their call had already: the client would join both to a text that is no JSON.
-    fn read_other(&mut self, event: &mut Event<'_>, _: &mut dyn CanonicalSink) {
+    fn read_other(&mut self, event: &mut Event<'_>, sink: &mut dyn CanonicalSink) {
+        self.release_empty_arguments(Some(event), sink);
         if self.start_arguments.is_empty() {
             return;
         }
@@ -186,19 +214,28 @@ impl DialectAdapter for CloudbaseAdapter {
             EventType::ToolCallEnd | EventType::ToolCallResult => self.remove_arguments(&call),
             EventType::ToolCallArgs => {
                 let Some(arguments) = self.start_arguments.get_mut(&call) else { return };
-                let text = event.owned_text(Field::Delta).unwrap_or_default();
+                let delta = event.get_or_empty(Field::Delta);
+                let text = delta.text().unwrap_or_else(|| delta.as_str().into());
                 if arguments.repeats(&text) {
-                    let delta = event.get_owned(Field::Delta).unwrap_or(Json::EMPTY_STRING);
+                    let mut own = Members::new();
+                    if delta.json_type() != JsonType::String {
+                        carry::note_json(&mut own, Field::Delta);
+                    }
+                    own.push((carry::extension_key(REPEATED_NOTE), Json::string(&text)));
                     event.set(Field::Delta, Json::EMPTY_STRING);
-                    carry::pack(event, self.dialect.name, vec![(carry::extension_key(REPEATED_NOTE), delta)]);
+                    carry::pack(event, self.dialect.name, own);
                 }
             }
             _ => {}
         }
     }
 
+    fn finish(&mut self, sink: &mut dyn CanonicalSink) {
+        self.release_empty_arguments(None, sink);
+    }
+
     fn held_bytes(&self) -> usize {
-        self.start_bytes
+        self.start_bytes + self.empty_arguments.as_ref().map_or(0, memory_limits::event_cost)
     }
 
     fn buffer<'a>(&mut self, mut event: Event<'a>, canonical_type: Option<&'static str>, _: i64) -> ReleasedEvents<'a> {

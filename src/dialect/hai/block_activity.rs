@@ -10,6 +10,7 @@
 
 use super::blocks::{BlockText, DELTA, DeltaContent, carry_members, parse_delta, take_text};
 use super::collaboration::id_text;
+use super::joined_blocks::parse_joined_blocks;
 use super::members::block;
 use crate::codec::json;
 use crate::dialect::carry;
@@ -54,9 +55,11 @@ pub(super) struct BlockActivity {
 pub(super) fn is_opaque_content(members: &Members<'_>) -> bool {
     let delta = get(members, Field::Delta);
     match parse_delta(delta) {
-        DeltaContent::Plain => {
-            delta.is_none_or(|delta| matches!(delta.json_type(), JsonType::Object | JsonType::Array))
-        }
+        DeltaContent::Plain => delta.is_none_or(|delta| match delta.json_type() {
+            JsonType::Object => true,
+            JsonType::Array => parse_joined_blocks(delta).is_none(),
+            _ => false,
+        }),
         DeltaContent::Block { kind, mut output, .. } => matches!(take_text(&kind, &mut output), BlockText::Unreadable),
     }
 }

@@ -12,9 +12,10 @@
 
 use super::block_activity::{BlockNumbers, OutputBlock};
 use super::blocks::{
-    BEFORE, BlockText, DeltaContent, OUTPUT, REST, STRING, TEXT, carry_delta, is_scalar, parse_delta,
-    parse_text_blocks, read_scalar, take_text,
+    BEFORE, BlockText, DeltaContent, OUTPUT, REST, STRING, TEXT, carry_delta, is_scalar, parse_delta, read_scalar,
+    take_text,
 };
+use super::joined_blocks::parse_joined_blocks;
 use super::open_message::{BoundaryCarrier, MessageHistory, OpenMessage, StartState};
 use crate::codec::json;
 use crate::dialect::adapter::{CanonicalSink, UnreadableEvent};
@@ -99,20 +100,21 @@ impl BlockReader {
             let text = read_scalar(value.clone().into_owned(), &mut own);
             event.set(Field::Delta, text);
         }
-        if let Some(delta) = event.get(Field::Delta).filter(|delta| delta.json_type() == JsonType::String) {
-            if !is_restored && let Some(blocks) = parse_text_blocks(delta) {
-                let delta = delta.clone().into_owned();
-                event.remove(Field::Delta);
-                blocks.iter().enumerate().try_for_each(|(at, value)| {
-                    let mut own = std::mem::take(&mut own);
-                    match at {
-                        0 => own.push((carry::extension_key(STRING), delta.clone())),
-                        _ => carry::add_note(&mut own, REST),
-                    }
-                    self.read_block(event.clone(), own, value, dialect, sink)
-                })?;
-                return Ok(());
-            }
+        if let Some(delta) = event.get(Field::Delta).filter(|_| !is_restored)
+            && let Some(blocks) = parse_joined_blocks(delta)
+        {
+            let delta = delta.clone().into_owned();
+            event.remove(Field::Delta);
+            return blocks.iter().enumerate().try_for_each(|(at, value)| {
+                let mut own = std::mem::take(&mut own);
+                match at {
+                    0 => own.push((carry::extension_key(STRING), delta.clone())),
+                    _ => carry::add_note(&mut own, REST),
+                }
+                self.read_block(event.clone(), own, value, dialect, sink)
+            });
+        }
+        if event.get(Field::Delta).is_some_and(|delta| delta.json_type() == JsonType::String) {
             if *self.uses_blocks.get_or_insert(false) {
                 carry::add_note(&mut own, TEXT);
             }

@@ -9,7 +9,7 @@ use super::block_activity::{BlockNumbers, OutputBlock};
 use super::blocks::{BLOCKS_NOTE, BlockText, DeltaContent, parse_delta, take_text, to_text};
 use super::members::block;
 use super::message_parts::is_part_of;
-use super::{listed_content, user_content};
+use super::{joined_blocks, listed_content, user_content};
 use crate::codec::json;
 use crate::dialect::carry;
 use crate::dialect::message_adapter::SurroundingMessages;
@@ -368,7 +368,7 @@ fn parse_stored(content: &Json<'_>) -> Option<StoredBlocks> {
 fn parse_blocks(content: &Json<'_>, was_json: bool) -> Option<StoredBlocks> {
     let whole = content.text()?;
     let mut stored = StoredBlocks { items: Vec::new(), is_plain: whole.starts_with('{') };
-    for value in listed_content::parse_values(&whole, was_json)? {
+    for value in joined_blocks::parse_values(&whole, was_json)? {
         let DeltaContent::Block { kind, mut output, rest } = parse_delta(Some(&value)) else {
             return None;
         };

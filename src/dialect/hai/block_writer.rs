@@ -3,8 +3,9 @@
 use super::block_activity::{BlockNumbers, OutputBlock, WHOLE_BLOCK};
 use super::blocks::{
     STRING, TEXT, build_delta, build_text_output, build_thinking, has_block_members, is_activity_block,
-    parse_text_blocks, take_block_members, take_scalar,
+    take_block_members, take_scalar,
 };
+use super::joined_blocks::parse_joined_blocks;
 use super::members::block;
 use super::message_parts::MessageParts;
 use super::{collaboration, placeholder};
@@ -83,7 +84,8 @@ impl BlockWriter {
                 crate::event::set(&mut parts.members, MemberKey::Known(Field::Delta), scalar);
             }
             // Reading would mistake this text for blocks.
-            if let Some(delta) = get(&parts.members, Field::Delta).filter(|delta| parse_text_blocks(delta).is_some()) {
+            if let Some(delta) = get(&parts.members, Field::Delta).filter(|delta| parse_joined_blocks(delta).is_some())
+            {
                 let delta = delta.clone();
                 parts.canonical.push((MemberKey::Known(Field::Delta), delta));
             }

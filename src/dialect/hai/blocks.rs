@@ -12,9 +12,9 @@ use std::ops::Range;
 pub(super) const BEFORE: &str = "$before";
 /// Marks the end of a text part whose message goes on.
 pub(super) const PART_END: &str = "$open";
-/// Stores a string delta that contained blocks, on the first of them.
+/// Stores a string or list that contained blocks, on the first of them.
 pub(super) const STRING: &str = "$string";
-/// Marks the other blocks of a string delta.
+/// Marks the other blocks of a string or list.
 pub(super) const REST: &str = "$rest";
 /// Names the member of the output with the text, if it is not the usual one.
 const PLACE: &str = "$at";
@@ -188,20 +188,6 @@ pub(super) fn block_text(value: &Json<'_>) -> Option<Json<'static>> {
         BlockText::Text { text, .. } | BlockText::Thinking { text, .. } => Some(to_text(text)),
         BlockText::None | BlockText::Unreadable => None,
     }
-}
-
-/// Returns the blocks of a string that consists only of them, as the client of the seed concatenates them (§4.1).
-pub(super) fn parse_text_blocks(delta: &Json<'_>) -> Option<Vec<Json<'static>>> {
-    if !delta.as_str().starts_with("\"{") {
-        return None;
-    }
-    let text = delta.text()?;
-    let is_readable = |value: &Json<'_>| match parse_delta(Some(value)) {
-        DeltaContent::Block { kind, mut output, .. } => !matches!(take_text(&kind, &mut output), BlockText::Unreadable),
-        DeltaContent::Plain => false,
-    };
-    let blocks = json::parse_sequence(&text)?;
-    blocks.iter().all(is_readable).then(|| blocks.into_iter().map(Json::into_owned).collect())
 }
 
 /// Carries the delta's other members. A `layout` without others keeps its name; otherwise one note stores them all.

@@ -9,7 +9,6 @@
 //! original for agents of this dialect.
 
 use super::blocks::BLOCKS_NOTE;
-use super::members::block;
 use super::user_content::parse_list;
 use crate::codec::json;
 use crate::dialect::{carry, content_parts};
@@ -89,51 +88,4 @@ pub(super) fn write(outgoing: &mut Members<'_>, stored: Option<Json<'static>>, c
         set(outgoing, MemberKey::Known(Field::Content), stored);
         remove(canonical, Field::Content);
     }
-}
-
-/// Parses the blocks of stored content; returns `None` for any other text. `was_json` means that the content was a JSON
-/// value, whose blocks may lack the outer object.
-pub(super) fn parse_values(text: &str, was_json: bool) -> Option<Vec<Json<'static>>> {
-    if text.starts_with('{') {
-        let values = json::parse_sequence(text)?.into_iter().map(Json::into_owned);
-        return if was_json { values.map(to_block).collect() } else { Some(values.collect()) };
-    }
-    let list = json::parse_value(text).filter(|_| text.starts_with('['))?;
-    let values = json::parse_elements(&list).filter(|values| !values.is_empty())?;
-    if was_json && values.iter().all(|value| part_text(value).is_some()) {
-        return Some(vec![text_block(&Json::string(&content_parts::joined_text(&list)))]);
-    }
-    let is_block = |value: &Json<'_>| was_json || json::parse_member(value, block::OUTPUT).is_some();
-    values.into_iter().map(|value| Some(value.into_owned()).filter(is_block).and_then(to_block)).collect()
-}
-
-/// Completes a block: "包含type和data/content字段" (§4.2), or a part of AG-UI.
-fn to_block(value: Json<'static>) -> Option<Json<'static>> {
-    let members = json::parse_members(&value)?;
-    if find_member(&members, block::OUTPUT).is_some() {
-        return Some(value);
-    }
-    if let Some(text) = part_text(&value) {
-        return Some(text_block(&text));
-    }
-    let has_value =
-        [block::DATA, block::CONTENT, content_parts::SOURCE].iter().any(|name| find_member(&members, name).is_some());
-    let is_output =
-        has_value && find_member(&members, json::TYPE).is_some_and(|kind| kind.json_type() == JsonType::String);
-    is_output.then(|| json::build_object(|object| object.member(block::OUTPUT, value.as_str())))
-}
-
-/// Returns the text of one of AG-UI's text parts.
-fn part_text(value: &Json<'_>) -> Option<Json<'static>> {
-    let kind = json::parse_member(value, json::TYPE)?;
-    json::parse_member(value, block::TEXT)
-        .filter(|text| kind.is_str(block::TEXT) && text.json_type() == JsonType::String)
-}
-
-fn text_block(text: &Json<'_>) -> Json<'static> {
-    let output = json::build_object(|object| {
-        object.string_member(json::TYPE, block::TEXT);
-        object.member(block::CONTENT, text.as_str());
-    });
-    json::build_object(|object| object.member(block::OUTPUT, output.as_str()))
 }

@@ -6,6 +6,7 @@
 mod members;
 mod placeholder;
 mod blocks;
+mod joined_blocks;
 mod own_shapes;
 mod collaboration;
 mod subagents;

@@ -80,7 +80,7 @@ impl EventWriter {
                     adapter.write(row, &mut outgoing);
                 }
             }
-            EventShape::ObjectDelta | EventShape::ObjectPieces => {
+            EventShape::ObjectPieces => {
                 remove_start_note(&mut outgoing);
                 if !object_arguments::restore(&mut outgoing) {
                     return Ok(());
