@@ -111,16 +111,24 @@ pub(crate) fn take_interrupts(finish: &mut Event<'_>) -> Vec<PendingInterrupt> {
     interrupts
 }
 
-/// Returns the start, arguments and end of a call for each interrupt, if the peer's user is asked by a tool.
+/// Returns the start, arguments and end of a call for each interrupt, if the peer's user is asked by a tool. The calls after
+/// the first name its message, so that a client has all questions of a run in one message, whatever the order of the answers.
 pub(crate) fn write_calls(finish: &mut Event<'_>, peer: &PeerDialect) -> Vec<Event<'static>> {
     let Some(InterruptForm::ToolCall(tools)) = peer.interrupt_form() else { return Vec::new() };
     if finish.kind != EventType::RunFinished {
         return Vec::new();
     }
-    take_interrupts(finish).iter().flat_map(|interrupt| call_of(interrupt, tools, peer)).collect()
+    let interrupts = take_interrupts(finish);
+    let parents = std::iter::once(None).chain(std::iter::repeat(interrupts.first().map(|first| &first.item_id)));
+    interrupts.iter().zip(parents).flat_map(|(interrupt, parent)| call_of(interrupt, parent, tools, peer)).collect()
 }
 
-fn call_of(interrupt: &PendingInterrupt, tools: InterruptTools, peer: &PeerDialect) -> [Event<'static>; 3] {
+fn call_of(
+    interrupt: &PendingInterrupt,
+    parent: Option<&Json<'static>>,
+    tools: InterruptTools,
+    peer: &PeerDialect,
+) -> [Event<'static>; 3] {
     let input_tool = tools.input.filter(|_| interrupt.requires_input());
     let text_argument = if input_tool.is_some() { PROMPT } else { ACTION };
     let arguments = interrupt.call_arguments(text_argument);
@@ -129,8 +137,10 @@ fn call_of(interrupt: &PendingInterrupt, tools: InterruptTools, peer: &PeerDiale
         None => Json::string(peer.interrupt_tool.as_str()),
     };
     let event = |kind| Event::new(kind).with(Field::ToolCallId, interrupt.item_id.clone());
+    let mut start = event(EventType::ToolCallStart).with(Field::ToolCallName, name);
+    parent.into_iter().for_each(|parent| start.set(Field::ParentMessageId, parent.clone()));
     [
-        event(EventType::ToolCallStart).with(Field::ToolCallName, name),
+        start,
         event(EventType::ToolCallArgs).with(Field::Delta, Json::string(arguments.as_str())),
         event(EventType::ToolCallEnd),
     ]
