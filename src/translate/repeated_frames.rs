@@ -302,10 +302,6 @@ fn text_length(rest: &str, has_escapes: bool) -> Option<usize> {
 
 /// Returns false for text, still escaped, that the engine may look into: nothing, spaces alone, and the text of a JSON value.
 fn is_plain_text(text: &str) -> bool {
-    // A client may take these braces for two blocks.
-    if memchr::memchr_iter(b'{', text.as_bytes()).any(|at| at > 0 && text.as_bytes()[at - 1] == b'}') {
-        return false;
-    }
     let mut rest = text;
     loop {
         rest = rest.trim_start_matches(' ');

@@ -5,11 +5,10 @@
 
 use super::block_activity::is_opaque_content;
 use super::block_reader::BlockReader;
-use super::block_writer::{BlockWriter, RenderedBlock, escape_braces};
+use super::block_writer::{BlockWriter, RenderedBlock};
 use super::blocks::{self, REST, STRING, block_text};
 use super::collaboration::{CollaborationState, CollaborationStep};
 use super::kept_messages::KeptMessages;
-use super::last_message::LastMessage;
 use super::members::{block, rename};
 use super::message_parts::{self, MessageParts};
 use super::shown_activities::ShownActivities;
@@ -22,7 +21,9 @@ use crate::dialect::interrupts;
 use crate::dialect::row::EventRow;
 use crate::dialect::table::{MemberCase, PeerDialect};
 use crate::dialect::text_format::TextFormat;
-use crate::event::{Event, EventLoss, EventType, Field, Json, MemberKey, Members, find_member, get, message_id, set};
+use crate::event::{
+    Event, EventLoss, EventType, Field, Json, MemberKey, Members, find_member, get, message_id, remove, set,
+};
 
 #[derive(Debug)]
 pub(super) struct HaiAdapter {
@@ -30,7 +31,6 @@ pub(super) struct HaiAdapter {
     collaborations: CollaborationState,
     block_reader: BlockReader,
     block_writer: BlockWriter,
-    last_message: LastMessage,
     message_parts: MessageParts,
     /// whether the next frame starts a message
     is_start_next: bool,
@@ -50,7 +50,6 @@ impl HaiAdapter {
             collaborations: CollaborationState::default(),
             block_reader: BlockReader::default(),
             block_writer: BlockWriter::default(),
-            last_message: LastMessage::default(),
             message_parts: MessageParts::default(),
             is_start_next: false,
             last_start: None,
@@ -170,7 +169,6 @@ impl HaiAdapter {
         let boundary = |kind| Event::new(kind).with(Field::MessageId, message.clone());
         let mut released = ReleasedEvents::default();
         if is_own {
-            self.last_message.record_whole(&message);
             released.push_event(boundary(EventType::TextMessageStart), Some(""));
         }
         let block = RenderedBlock { content, message: message.clone(), block_id };
@@ -182,12 +180,11 @@ impl HaiAdapter {
         released
     }
 
-    /// Writes reasoning as thinking blocks, in its original message or in a new one: in `shown`, if that was started.
+    /// Writes reasoning as thinking blocks, in its original message or in a new one.
     fn write_reasoning<'a>(
         &mut self,
         event: Event<'a>,
         canonical_type: Option<&'static str>,
-        shown: Option<Json<'static>>,
         now_ms: i64,
     ) -> ReleasedEvents<'a> {
         let id = message_id(&event.members);
@@ -204,10 +201,8 @@ impl HaiAdapter {
             if !self.writes_blocks() || kind == EventType::ReasoningEnd {
                 return ReleasedEvents::from(ReleasedEvent::AsCustom(event));
             }
-            self.kept_messages.record_text(&id, event.get(Field::Delta));
             let canonical_type = canonical_type.unwrap_or(kind.wire());
-            let written = self.block_writer.write_thinking(event, shown.as_ref(), canonical_type, now_ms, self.peer);
-            return written.unwrap_or_default();
+            return self.write_thinking(&id, event, canonical_type, now_ms).unwrap_or_default();
         };
         match kind {
             EventType::ReasoningMessageContent => self.write_native_thinking(message, event).unwrap_or_default(),
@@ -228,6 +223,38 @@ impl HaiAdapter {
         Some(self.write_native_content(row, outgoing))
     }
 
+    fn write_thinking<'a>(
+        &mut self,
+        id: &Json<'static>,
+        event: Event<'a>,
+        canonical_type: &'static str,
+        now_ms: i64,
+    ) -> Option<ReleasedEvents<'a>> {
+        let kind = event.kind;
+        let time = event.get(Field::Timestamp).and_then(Json::as_i64).unwrap_or(now_ms);
+        let mut data = self.block_writer.rendered_members(id, kind, time);
+        self.kept_messages.record_text(id, event.get(Field::Delta));
+        if kind == EventType::ReasoningMessageStart {
+            let (row, mut outgoing) = self.split_members(EventType::TextMessageStart, event, Some(canonical_type))?;
+            let role = remove(&mut outgoing.members, Field::Role);
+            outgoing.canonical.extend(role.map(|role| (MemberKey::Known(Field::Role), role)));
+            self.block_writer.start_message(&mut outgoing);
+            return Some(ReleasedEvents::from(ReleasedEvent::Complete { row, outgoing }));
+        }
+        let (row, mut outgoing) = self.split_members(EventType::TextMessageContent, event, Some(canonical_type))?;
+        let text = remove(&mut outgoing.members, Field::Delta).unwrap_or(Json::EMPTY_STRING);
+        let delta = blocks::build_thinking(&text, &mut data);
+        outgoing.members.push((MemberKey::Known(Field::Delta), delta));
+        let mut released = self.write_content(row, outgoing);
+        if kind == EventType::ReasoningMessageEnd {
+            let end = Event::new(EventType::TextMessageEnd).with(Field::MessageId, id.clone());
+            let (row, mut outgoing) = self.split_members(EventType::TextMessageEnd, end, Some(""))?;
+            self.block_writer.end_message(&mut outgoing);
+            released.push(ReleasedEvent::Complete { row, outgoing });
+        }
+        Some(released)
+    }
+
     /// Returns true if a reader that saw the last start may take it for a part of the message before.
     fn is_start_reopened(&self) -> bool {
         self.last_start.as_ref().is_some_and(|start| self.block_writer.is_reopened(start))
@@ -245,51 +272,6 @@ impl HaiAdapter {
         let calls = interrupts::write_calls(&mut event, &self.peer);
         calls.into_iter().for_each(|call| released.push_event(call, Some("")));
         released.with_event(event, canonical_type)
-    }
-
-    fn buffer_placed<'a>(
-        &mut self,
-        mut event: Event<'a>,
-        canonical_type: Option<&'static str>,
-        shown: Option<Json<'static>>,
-        now_ms: i64,
-    ) -> ReleasedEvents<'a> {
-        match event.kind {
-            EventType::TextMessageStart if canonical_type.is_none() => {
-                // A note on an earlier event, or an earlier part, may have opened the message.
-                if self.block_writer.is_open(&message_id(&event.members)) {
-                    return ReleasedEvents::default();
-                }
-                self.is_start_next = true;
-                self.kept_messages.record_message(&message_id(&event.members));
-                ReleasedEvents::pass(event, canonical_type)
-            }
-            EventType::TextMessageEnd if self.writes_blocks() && self.block_writer.is_empty_end(&event) => {
-                let id = message_id(&event.members);
-                let empty = Event::new(EventType::TextMessageContent).with(Field::MessageId, id);
-                ReleasedEvents::pass(empty.with(Field::Delta, Json::EMPTY_STRING), Some(""))
-                    .with_event(event, canonical_type)
-            }
-            EventType::RunFinished => self.write_finish(event, canonical_type),
-            EventType::ToolCallStart => {
-                let parent = event.get(Field::ParentMessageId).or_else(|| event.get(Field::ToolCallId));
-                if let Some(parent) = parent.filter(|parent| !self.block_writer.is_known(parent)) {
-                    self.kept_messages.record_message(parent);
-                }
-                ReleasedEvents::pass(event, canonical_type)
-            }
-            EventType::MessagesSnapshot => {
-                if self.writes_blocks() {
-                    self.shown_activities.replace(&event);
-                    let shown = &self.shown_activities;
-                    self.kept_messages.complete(&mut event, self.peer.dialect.name, |id| shown.content(id));
-                }
-                ReleasedEvents::pass(event, canonical_type)
-            }
-            kind if kind.is_reasoning() => self.write_reasoning(event, canonical_type, shown, now_ms),
-            kind if placeholder::carries_event(kind) => self.write_activity(event),
-            _ => ReleasedEvents::pass(event, canonical_type),
-        }
     }
 }
 
@@ -376,7 +358,6 @@ impl DialectAdapter for HaiAdapter {
     }
 
     fn release_before<'a>(&mut self, event: &mut Event<'a>) -> ReleasedEvents<'a> {
-        self.last_message.observe_metadata(event, self.peer);
         let mut released = ReleasedEvents::default();
         for boundary in message_parts::take_boundaries(event, self.peer.dialect.name) {
             let kind = boundary.kind;
@@ -405,19 +386,45 @@ impl DialectAdapter for HaiAdapter {
         let Some(mut event) = self.message_parts.join(event, self.peer.dialect.name) else {
             return ReleasedEvents::default();
         };
-        if !self.writes_blocks() {
-            return self.buffer_placed(event, canonical_type, None, now_ms);
+        match event.kind {
+            EventType::TextMessageStart if canonical_type.is_none() => {
+                // A note on an earlier event, or an earlier part, may have opened the message.
+                if self.block_writer.is_open(&message_id(&event.members)) {
+                    return ReleasedEvents::default();
+                }
+                self.is_start_next = true;
+                self.kept_messages.record_message(&message_id(&event.members));
+                ReleasedEvents::pass(event, canonical_type)
+            }
+            EventType::TextMessageEnd if self.writes_blocks() && self.block_writer.is_empty_end(&event) => {
+                let id = message_id(&event.members);
+                let empty = Event::new(EventType::TextMessageContent).with(Field::MessageId, id);
+                ReleasedEvents::pass(empty.with(Field::Delta, Json::EMPTY_STRING), Some(""))
+                    .with_event(event, canonical_type)
+            }
+            EventType::RunFinished => self.write_finish(event, canonical_type),
+            EventType::ToolCallStart => {
+                if self.writes_blocks() {
+                    self.block_writer.write_parent(&mut event, canonical_type);
+                }
+                let parent = event.get(Field::ParentMessageId).or_else(|| event.get(Field::ToolCallId));
+                if let Some(parent) = parent.filter(|parent| !self.block_writer.is_known(parent)) {
+                    self.kept_messages.record_message(parent);
+                }
+                ReleasedEvents::pass(event, canonical_type)
+            }
+            EventType::MessagesSnapshot => {
+                if self.writes_blocks() {
+                    self.shown_activities.replace(&event);
+                    let shown = &self.shown_activities;
+                    self.kept_messages.complete(&mut event, self.peer.dialect.name, |id| shown.content(id));
+                }
+                ReleasedEvents::pass(event, canonical_type)
+            }
+            kind if kind.is_reasoning() => self.write_reasoning(event, canonical_type, now_ms),
+            kind if placeholder::carries_event(kind) => self.write_activity(event),
+            _ => ReleasedEvents::pass(event, canonical_type),
         }
-        if event.kind == EventType::ToolCallStart {
-            self.block_writer.write_parent(&mut event, canonical_type);
-        }
-        let placed = self.last_message.place(event, canonical_type, &mut self.block_writer, self.peer);
-        let mut released = placed.before;
-        if let Some(event) = placed.event {
-            let rest = self.buffer_placed(event, canonical_type, placed.message, now_ms);
-            rest.into_iter().for_each(|one| released.push(one));
-        }
-        released
     }
 
     fn write(&mut self, row: &'static EventRow, outgoing: &mut OutgoingEvent<'_>) {
@@ -445,9 +452,6 @@ impl DialectAdapter for HaiAdapter {
     /// Spells the members, and marks a frame that a reader would place before the start that it holds back, so that it
     /// does not.
     fn finish_frame(&mut self, row: &'static EventRow, outgoing: &mut OutgoingEvent<'_>) {
-        if row.kind == EventType::TextMessageContent && self.writes_blocks() && !self.last_message.is_native() {
-            escape_braces(outgoing);
-        }
         if self.peer.member_case == MemberCase::Snake && row.kind == EventType::TextMessageContent {
             rename(&mut outgoing.extensions, block::BLOCK_ID, block::BLOCK_ID_SNAKE);
         }
@@ -485,9 +489,7 @@ impl DialectAdapter for HaiAdapter {
     }
 
     fn bookkeeping_bytes(&self) -> usize {
-        self.shown_activities.retained_bytes()
-            + self.kept_messages.retained_bytes()
-            + self.last_message.retained_bytes()
+        self.shown_activities.retained_bytes() + self.kept_messages.retained_bytes()
     }
 
     fn take_losses(&mut self) -> Vec<EventLoss> {

@@ -2,25 +2,20 @@
 
 use super::block_activity::{BlockNumbers, OutputBlock, WHOLE_BLOCK};
 use super::blocks::{
-    STRING, TEXT, block_text, build_delta, build_text_output, build_thinking, has_block_members, is_activity_block,
+    STRING, TEXT, build_delta, build_text_output, build_thinking, has_block_members, is_activity_block,
     take_block_members, take_scalar,
 };
 use super::joined_blocks::parse_joined_blocks;
-use super::last_message::{carry_id, split_event};
 use super::members::block;
 use super::message_parts::MessageParts;
-use super::placeholder::carries_event;
 use super::{collaboration, placeholder};
 use crate::codec::json;
-use crate::dialect::adapter::{ReleasedEvent, ReleasedEvents};
 use crate::dialect::carry;
 use crate::dialect::event_parts::{ABSENT_FIELDS, OutgoingEvent};
-use crate::dialect::table::PeerDialect;
 use crate::dialect::text_format::TextFormat;
 use crate::event::input::ASSISTANT;
 use crate::event::{
-    Event, EventType, Field, IdMap, Json, JsonType, MemberKey, Members, find_member, get, get_owned, message_id,
-    remove, set,
+    Event, EventType, Field, IdMap, Json, MemberKey, Members, find_member, get, get_owned, message_id, remove,
 };
 
 #[derive(Debug, Default)]
@@ -51,7 +46,7 @@ impl BlockWriter {
     pub(crate) fn start_message(&mut self, parts: &mut OutgoingEvent<'_>) {
         let id = message_id(&parts.members);
         let role = get_owned(&parts.members, Field::Role).unwrap_or_else(|| Json::string(ASSISTANT));
-        set(&mut parts.members, MemberKey::Known(Field::Role), role.clone());
+        crate::event::set(&mut parts.members, MemberKey::Known(Field::Role), role.clone());
         if !self.is_open(&id) {
             self.last_message = Some(id.clone());
             self.open_messages.insert(id, role);
@@ -80,13 +75,13 @@ impl BlockWriter {
         if let Some(string) = carry::take(&mut parts.extensions, STRING) {
             take_block_members(&mut parts.extensions);
             take_scalar(&mut parts.extensions);
-            return set(&mut parts.members, MemberKey::Known(Field::Delta), string);
+            return crate::event::set(&mut parts.members, MemberKey::Known(Field::Delta), string);
         }
         let blocks = has_block_members(&parts.extensions);
         let string = carry::take(&mut parts.extensions, TEXT).is_some();
         if (content == TextFormat::String || string) && !blocks {
             if let Some(scalar) = take_scalar(&mut parts.extensions) {
-                set(&mut parts.members, MemberKey::Known(Field::Delta), scalar);
+                crate::event::set(&mut parts.members, MemberKey::Known(Field::Delta), scalar);
             }
             // Reading would mistake this text for blocks.
             if let Some(delta) = get(&parts.members, Field::Delta).filter(|delta| parse_joined_blocks(delta).is_some())
@@ -108,15 +103,6 @@ impl BlockWriter {
         {
             self.nonempty_messages.insert(id.clone().into_owned(), ());
         }
-    }
-
-    pub(crate) fn is_nonempty(&self, message: &Json<'_>) -> bool {
-        self.nonempty_messages.contains(message)
-    }
-
-    /// Forgets an open message without content.
-    pub(crate) fn forget_message(&mut self, message: &Json<'_>) {
-        self.open_messages.remove(message);
     }
 
     /// Returns true if `end` closes an empty message. The component in the seed (§4.1) parses the content as blocks at
@@ -236,64 +222,6 @@ impl BlockWriter {
     pub(crate) fn last_open_message(&self) -> Option<Json<'static>> {
         self.open_messages.last().map(|(message, _)| message.clone())
     }
-}
-
-impl BlockWriter {
-    /// Writes an event of reasoning as one of a message with thinking blocks: in `message` if that is not its own.
-    pub(crate) fn write_thinking<'a>(
-        &mut self,
-        mut event: Event<'a>,
-        message: Option<&Json<'static>>,
-        canonical_type: &'static str,
-        now_ms: i64,
-        peer: PeerDialect,
-    ) -> Option<ReleasedEvents<'a>> {
-        let id = message_id(&event.members);
-        let kind = event.kind;
-        let time = event.get(Field::Timestamp).and_then(Json::as_i64).unwrap_or(now_ms);
-        let mut data = self.rendered_members(&id, kind, time);
-        let is_start = kind == EventType::ReasoningMessageStart;
-        event.kind = if is_start { EventType::TextMessageStart } else { EventType::TextMessageContent };
-        let message = message.unwrap_or(&id);
-        let (row, mut outgoing) = split_event(event, Some(canonical_type), peer)?;
-        if is_start {
-            let role = remove(&mut outgoing.members, Field::Role);
-            outgoing.canonical.extend(role.map(|role| (MemberKey::Known(Field::Role), role)));
-            self.start_message(&mut outgoing);
-            return Some(ReleasedEvents::from(ReleasedEvent::Complete { row, outgoing }));
-        }
-        carry_id(&mut outgoing, message);
-        let text = remove(&mut outgoing.members, Field::Delta).unwrap_or(Json::EMPTY_STRING);
-        outgoing.members.push((MemberKey::Known(Field::Delta), build_thinking(&text, &mut data)));
-        self.mark_nonempty(&outgoing);
-        let mut released = ReleasedEvents::from(ReleasedEvent::Complete { row, outgoing });
-        if kind == EventType::ReasoningMessageEnd {
-            let end = Event::new(EventType::TextMessageEnd).with(Field::MessageId, message.clone());
-            let (row, mut outgoing) = split_event(end, Some(""), peer)?;
-            self.end_message(&mut outgoing);
-            released.push(ReleasedEvent::Complete { row, outgoing });
-        }
-        Some(released)
-    }
-}
-
-/// Replaces a block that the component of the seed would break by a string: it joins the JSON of all blocks and puts a
-/// comma between the braces of `}{` (§4.1), also in text.
-pub(super) fn escape_braces(outgoing: &mut OutgoingEvent<'_>) {
-    let Some(delta) = get(&outgoing.members, Field::Delta).filter(|delta| delta.json_type() == JsonType::Object) else {
-        return;
-    };
-    // The component decodes an escaped brace and writes it as it is.
-    if !delta.as_str().contains("}{") && !delta.as_str().contains(r"\u007") {
-        return;
-    }
-    let string = Json::string(&delta.as_str().replace("}{", r"}\u007b"));
-    let is_placeholder = outgoing.canonical_type.and_then(EventType::from_wire).is_some_and(carries_event);
-    let text = block_text(delta).filter(|text| !text.is_str("") && !is_placeholder);
-    if let Some(text) = text.filter(|_| get(&outgoing.canonical, Field::Delta).is_none()) {
-        outgoing.canonical.push((MemberKey::Known(Field::Delta), text));
-    }
-    set(&mut outgoing.members, MemberKey::Known(Field::Delta), string);
 }
 
 /// A block for an activity that the dialect did not send.

@@ -15,7 +15,6 @@ mod open_message;
 mod block_reader;
 mod message_parts;
 mod block_writer;
-mod last_message;
 mod shown_activities;
 mod kept_messages;
 mod user_content;

@@ -1,21 +1,14 @@
 //! Run boundaries, which have a message id and a role.
 
-use crate::dialect::carry;
 use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
 use crate::dialect::event_shapes::supply_run_ids;
 use crate::event::input::ASSISTANT;
-use crate::event::{EventType, Field, Json, MemberKey, get, remove};
-
-/// Marks the start of a run that has no members of the dialect: the writer must know that the agent speaks it.
-const BARE: &str = "$bare";
+use crate::event::{Field, Json, MemberKey, get, remove};
 
 /// Removes a message id equal to the run's id and the role "assistant", which the gateway adds because they are
 /// required.
 pub(super) fn read(parts: &mut IncomingEvent<'_>) {
     let run_id = parts.event.get(Field::RunId);
-    if run_id.is_none() && parts.event.kind == EventType::RunStarted && parts.extensions.is_empty() {
-        carry::add_note(&mut parts.extensions, BARE);
-    }
     if run_id.is_some() && get(&parts.extensions, Field::MessageId) == run_id {
         remove(&mut parts.extensions, Field::MessageId);
         if get(&parts.extensions, Field::Role).is_some_and(|role| role.is_str(ASSISTANT)) {
@@ -27,7 +20,6 @@ pub(super) fn read(parts: &mut IncomingEvent<'_>) {
 
 /// Adds the required message id and role: the run's id and "assistant".
 pub(super) fn write(outgoing: &mut OutgoingEvent<'_>) {
-    carry::take(&mut outgoing.extensions, BARE);
     if get(&outgoing.extensions, Field::MessageId).is_some() {
         return;
     }
