@@ -1,4 +1,4 @@
-//! How often a run reads from an agent that sends faster than people read.
+//! Limits how often a run reads from an agent that sends faster than people read.
 //!
 //! An agent that sends an event every few hundred microseconds costs a wake-up, a read and a write for each. So the run waits for
 //! a moment after it has read everything, and the events of that moment leave in one write. Agents that send more slowly, and

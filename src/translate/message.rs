@@ -356,14 +356,8 @@ fn write_message<'a>(
 ) -> MessageMembers<'a> {
     let dialect = side.dialect;
     let SplitMessage { mut written, mut own, mut canonical } = split_message(message, side, carries);
-    if !dialect.is_versioned()
-        && let Some(role) = get(&written, Field::Role).filter(|role| !ROLES.iter().any(|known| role.is_str(known)))
-    {
-        // No document has the role: an agent's message is shown as one.
-        canonical.push((MemberKey::Known(Field::Role), role.clone()));
-        set(&mut written, MemberKey::Known(Field::Role), Json::string(ASSISTANT));
-    }
     if !dialect.is_versioned() {
+        replace_unknown_role(&mut written, &mut canonical);
         show_error(&mut written, &mut canonical, losses);
     }
     if dialect.is_versioned() && carries.keeps_notes() {
@@ -377,17 +371,8 @@ fn write_message<'a>(
     if as_json {
         message_content::restore_json(&mut written, carries);
     }
-    if *carries == CarryPolicy::InRequest
-        && carries.writes_plain_messages(side)
-        && get(&written, Field::Content).is_none()
-    {
-        // "content: string; // 消息内容" (seed 003): every message has one.
-        set(&mut written, MemberKey::Known(Field::Content), Json::EMPTY_STRING);
-    }
-    if carries.writes_plain_messages(side) && get(&written, Field::Role).is_some_and(|role| role.is_str(DEVELOPER)) {
-        // The nearest role: both instruct the agent.
-        set(&mut written, MemberKey::Known(Field::Role), Json::string(SYSTEM));
-        canonical.push((MemberKey::Known(Field::Role), Json::string(DEVELOPER)));
+    if carries.writes_plain_messages(side) {
+        make_plain(&mut written, &mut canonical, carries);
     }
     call_arguments::write(&mut written, &mut own);
     value_aliases::write_role(side, &mut written, &mut own);
@@ -420,6 +405,28 @@ fn write_message<'a>(
     }
     aliases::write_field_names(dialect.field_aliases, &mut written);
     written
+}
+
+/// Shows the message of a role that no document has as one of the agent's.
+fn replace_unknown_role<'a>(written: &mut MessageMembers<'a>, canonical: &mut MessageMembers<'a>) {
+    let role = get(written, Field::Role).filter(|role| !ROLES.iter().any(|known| role.is_str(known))).cloned();
+    if let Some(role) = role {
+        canonical.push((MemberKey::Known(Field::Role), role));
+        set(written, MemberKey::Known(Field::Role), Json::string(ASSISTANT));
+    }
+}
+
+/// Gives a message a role and content that a dialect with plain messages knows.
+fn make_plain(written: &mut MessageMembers<'_>, canonical: &mut MessageMembers<'_>, carries: &CarryPolicy) {
+    if *carries == CarryPolicy::InRequest && get(written, Field::Content).is_none() {
+        // "content: string; // 消息内容" (seed 003): every message has one.
+        set(written, MemberKey::Known(Field::Content), Json::EMPTY_STRING);
+    }
+    if get(written, Field::Role).is_some_and(|role| role.is_str(DEVELOPER)) {
+        // The nearest role: both instruct the agent.
+        set(written, MemberKey::Known(Field::Role), Json::string(SYSTEM));
+        canonical.push((MemberKey::Known(Field::Role), Json::string(DEVELOPER)));
+    }
 }
 
 /// Shows a tool's error, for which the dialect has no member, as its result if that is empty.
