@@ -24,6 +24,9 @@ pub(crate) const MEMBERS_LIMIT: usize = 256;
 /// Initial capacity, enough for most events to be parsed with one allocation.
 const USUAL_MEMBERS: usize = 8;
 
+/// Initial capacity for the text of an object of unknown length.
+const SMALL_OBJECT: usize = 64;
+
 /// An event or message as received: `type`, and the other members in order.
 #[derive(Debug)]
 pub struct JsonObject<'a> {
@@ -306,18 +309,23 @@ impl<'o> ObjectWriter<'o> {
         match key {
             MemberKey::Known(field) => self.member(field.wire_name(snake), value.as_str()),
             MemberKey::Other(name) => {
-                self.write_comma();
-                if name.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\') {
-                    self.out.push('"');
-                    self.out.push_str(name);
-                    self.out.push('"');
-                } else {
-                    self.out.push_str(Json::string(name).as_str());
-                }
-                self.out.push(':');
+                self.write_name(name);
                 self.out.push_str(value.as_str());
             }
         }
+    }
+
+    /// Begins a member with any name.
+    fn write_name(&mut self, name: &str) {
+        self.write_comma();
+        if name.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\') {
+            self.out.push('"');
+            self.out.push_str(name);
+            self.out.push('"');
+        } else {
+            self.out.push_str(Json::string(name).as_str());
+        }
+        self.out.push(':');
     }
 
     pub(crate) fn end(self) {
@@ -333,19 +341,43 @@ impl<'o> ObjectWriter<'o> {
 
 #[must_use]
 pub(crate) fn to_object(members: &[Member<'_>]) -> Json<'static> {
-    build_object(|object| members.iter().for_each(|member| object.copy_member(member, false)))
+    build_object_in(object_length(members), |object| {
+        members.iter().for_each(|member| object.copy_member(member, false));
+    })
+}
+
+/// Builds an object with one member, which is an object of these.
+#[must_use]
+pub(crate) fn to_nested_object(name: &str, members: &[Member<'_>]) -> Json<'static> {
+    build_object_in(object_length(members) + name.len() + "{\"\":}".len(), |object| {
+        object.write_name(name);
+        let mut inner = ObjectWriter::begin(object.out);
+        members.iter().for_each(|member| inner.copy_member(member, false));
+        inner.end();
+    })
 }
 
 #[must_use]
 pub(crate) fn to_event_object(wire: &str, members: &[Member<'_>]) -> Json<'static> {
-    build_object(|object| {
+    build_object_in(object_length(members) + TYPE.len() + wire.len() + "\"\":\"\",".len(), |object| {
         object.string_member(TYPE, wire);
         members.iter().for_each(|member| object.copy_member(member, false));
     })
 }
 
+/// Returns the length of the members as an object. Names with escapes are longer.
+fn object_length(members: &[Member<'_>]) -> usize {
+    let member_length = |(key, value): &Member<'_>| key.name().len() + value.as_str().len() + "\"\":,".len();
+    "{}".len() + members.iter().map(member_length).sum::<usize>()
+}
+
 pub(crate) fn build_object(fill: impl FnOnce(&mut ObjectWriter<'_>)) -> Json<'static> {
-    let mut out = String::new();
+    build_object_in(SMALL_OBJECT, fill)
+}
+
+/// Builds an object of this length, so that its text does not have to grow.
+fn build_object_in(length: usize, fill: impl FnOnce(&mut ObjectWriter<'_>)) -> Json<'static> {
+    let mut out = String::with_capacity(length);
     let mut object = ObjectWriter::begin(&mut out);
     fill(&mut object);
     object.end();
@@ -354,8 +386,17 @@ pub(crate) fn build_object(fill: impl FnOnce(&mut ObjectWriter<'_>)) -> Json<'st
 
 #[must_use]
 pub(crate) fn to_array(values: &[Json<'_>]) -> Json<'static> {
-    let inner: Vec<&str> = values.iter().map(Json::as_str).collect();
-    Json::from_trusted(format!("[{}]", inner.join(",")))
+    let length = values.iter().map(|value| value.as_str().len() + ",".len()).sum::<usize>();
+    let mut out = String::with_capacity(length + "[]".len());
+    out.push('[');
+    for (at, value) in values.iter().enumerate() {
+        if at > 0 {
+            out.push(',');
+        }
+        out.push_str(value.as_str());
+    }
+    out.push(']');
+    Json::from_trusted(out)
 }
 
 #[cfg(test)]

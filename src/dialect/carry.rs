@@ -65,12 +65,11 @@ pub(crate) fn pack<'a>(event: &mut Event<'a>, dialect: &str, own: Members<'_>) {
 
 /// Adds dialect-only members to the member `dialect` of a metadata object.
 pub(crate) fn merge(old: Option<&Json<'_>>, dialect: &str, own: Members<'_>) -> Json<'static> {
-    let mut metadata = match old.map(|old| (old, json::parse_members(old))) {
-        None => Members::new(),
-        Some((_, Some(members))) => members,
+    let Some(old) = old else { return json::to_nested_object(dialect, &own) };
+    let mut metadata = json::parse_members(old).unwrap_or_else(|| {
         // The value cannot hold members, so it is kept as a note.
-        Some((old, None)) => vec![(MemberKey::Known(Field::Metadata), old.as_borrowed())],
-    };
+        vec![(MemberKey::Known(Field::Metadata), old.as_borrowed())]
+    });
     let at = metadata.iter().position(|(key, _)| is_named(key, dialect));
     let mine = match at {
         Some(at) => {
