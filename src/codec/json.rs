@@ -1,12 +1,13 @@
 //! JSON objects as lists of members, parsed in one scan that keeps each value's text.
 //!
-//! The scan (`scan.rs`) validates the text and finds the end of each value; no tree is built, so digits, escapes and order
-//! survive. Where it gives up, serde_json decides (`visitors.rs`). The last duplicate of a key wins, as in `JSON.parse`.
+//! The scan (`scan.rs`) validates the text and finds the end of each value; no tree is built, so digits, escapes and
+//! order survive. Where it gives up, serde_json decides (`visitors.rs`). The last duplicate of a key wins, as in
+//! `JSON.parse`.
 
 mod scan;
+mod visitors;
 #[cfg(test)]
 mod scan_tests;
-mod visitors;
 
 use crate::event::{Field, Json, JsonType, Member, MemberKey, Members, find_member, into_owned_members};
 use scan::{JsonScanner, ScanFailure};
@@ -82,12 +83,22 @@ fn read(text: &str, names: NameMatching) -> Result<JsonObject<'_>, MalformedJson
         return Ok(object);
     }
     check_depth(text)?;
-    visitors::read_object(text, names).map_err(into_malformed)
+    read_object(text, names).map_err(into_malformed)
+}
+
+/// Reads an object with serde_json.
+fn read_object(text: &str, names: NameMatching) -> serde_json::Result<JsonObject<'_>> {
+    let mut object = JsonObject::new();
+    visitors::read_object(text, |name, value| {
+        let added = object.add(name, Json::from_trusted(value), names);
+        added.map_err(|TooManyMembers| format!("more than {MEMBERS_LIMIT} members"))
+    })?;
+    Ok(object)
 }
 
 fn scan_object(text: &str, names: NameMatching) -> Result<JsonObject<'_>, ScanFailure> {
     let mut object = JsonObject::new();
-    let mut scanner = JsonScanner::new(text);
+    let mut scanner = JsonScanner::new(text, DEPTH_LIMIT);
     scanner.take_object(|name, value| {
         object.add(name.decode()?, Json::from_trusted(value), names).map_err(|TooManyMembers| ScanFailure)
     })?;
@@ -143,7 +154,7 @@ pub(crate) fn parse_first_elements<'a>(value: &'a Json<'_>, most: usize) -> Opti
     }
     let mut elements = Vec::new();
     let mut count = 0;
-    let scanned = JsonScanner::new(value.as_str()).take_array(|element| {
+    let scanned = JsonScanner::new(value.as_str(), DEPTH_LIMIT).take_array(|element| {
         if count < most {
             elements.push(Json::from_trusted(element));
         }
@@ -151,14 +162,25 @@ pub(crate) fn parse_first_elements<'a>(value: &'a Json<'_>, most: usize) -> Opti
     });
     match scanned {
         Ok(()) => Some((elements, count)),
-        Err(ScanFailure) => visitors::read_array(value.as_str(), most),
+        Err(ScanFailure) => read_array(value.as_str(), most),
     }
+}
+
+/// Reads an array with serde_json.
+fn read_array(text: &str, most: usize) -> Option<(Vec<Json<'_>>, usize)> {
+    let mut elements = Vec::new();
+    let count = visitors::read_array(text, |count, element| {
+        if count < most {
+            elements.push(Json::from_trusted(element));
+        }
+    });
+    Some((elements, count.ok()?))
 }
 
 /// Parses one JSON value with limited nesting.
 #[must_use]
 pub(crate) fn parse_value(text: &str) -> Option<Json<'_>> {
-    let mut scanner = JsonScanner::new(text);
+    let mut scanner = JsonScanner::new(text, DEPTH_LIMIT);
     if let Ok(value) = scanner.take_value()
         && scanner.finish().is_ok()
     {

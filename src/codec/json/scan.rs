@@ -1,9 +1,8 @@
 //! Finds the members and elements of JSON text in one pass, without building values.
 //!
-//! What the scanner accepts, serde_json accepts too, with the same values (a test compares them). On anything else it gives up,
-//! and the caller asks serde_json, which explains the error.
+//! What the scanner accepts, serde_json accepts too, with the same values (a test compares them). On anything else it
+//! gives up, and the caller uses serde_json, which explains the error.
 
-use super::DEPTH_LIMIT;
 use std::borrow::Cow;
 
 /// The scanner gave up: the text is malformed, or unusual.
@@ -14,6 +13,7 @@ pub(super) struct ScanFailure;
 pub(super) struct JsonScanner<'a> {
     text: &'a str,
     at: usize,
+    depth_limit: usize,
 }
 
 /// A member's name without its quotes, as it stands in the text.
@@ -35,8 +35,8 @@ impl<'a> RawName<'a> {
 }
 
 impl<'a> JsonScanner<'a> {
-    pub(super) fn new(text: &'a str) -> Self {
-        JsonScanner { text, at: 0 }
+    pub(super) fn new(text: &'a str, depth_limit: usize) -> Self {
+        JsonScanner { text, at: 0, depth_limit }
     }
 
     /// Takes an object, and passes on each member with the text of its value.
@@ -74,7 +74,7 @@ impl<'a> JsonScanner<'a> {
         let start = self.at;
         match first {
             b'"' => drop(self.skip_string()?),
-            b'{' | b'[' if depth == DEPTH_LIMIT => return Err(ScanFailure),
+            b'{' | b'[' if depth == self.depth_limit => return Err(ScanFailure),
             b'{' => self.take_members(depth + 1, |_, _| Ok(()))?,
             b'[' => self.take_elements(depth + 1, |_| {})?,
             b't' => self.skip_word("true")?,
@@ -236,8 +236,8 @@ fn plain_end(bytes: &[u8], mut at: usize) -> usize {
     at + bytes[at..].iter().take_while(|byte| is_plain(byte)).count()
 }
 
-/// Sets the highest bit of the first byte that is a quote, a backslash or a control character. Bits of the bytes after that one
-/// may be wrong, because a subtraction borrows from them.
+/// Sets the highest bit of the first byte that is a quote, a backslash or a control character. Bits of the bytes after
+/// that one may be wrong, because a subtraction borrows from them.
 const fn string_ends(word: u64) -> u64 {
     const EACH: u64 = u64::MAX / 0xff;
     let quote = (word ^ (EACH * b'"' as u64)).wrapping_sub(EACH);

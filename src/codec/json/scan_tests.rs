@@ -96,7 +96,7 @@ impl PseudoRandom {
 /// Checks that all three ways of scanning agree with serde_json about the text.
 fn check(text: &str) {
     for names in [NameMatching::BothSpellings, NameMatching::Verbatim] {
-        let reference = visitors::read_object(text, names);
+        let reference = read_object(text, names);
         match (scan_object(text, names), reference) {
             (Ok(scanned), Ok(reference)) => {
                 let show = |object: JsonObject<'_>| format!("{object:?}");
@@ -109,11 +109,11 @@ fn check(text: &str) {
     let value = Json::from_trusted(text);
     if value.json_type() == JsonType::Array {
         let show = |found: Option<(Vec<Json<'_>>, usize)>| format!("{found:?}");
-        assert_eq!(show(parse_first_elements(&value, 2)), show(visitors::read_array(text, 2)), "{text}");
-        let is_scanned = JsonScanner::new(text).take_array(|_| {}).is_ok();
-        assert_eq!(is_scanned, visitors::read_array(text, 2).is_some(), "{text}");
+        assert_eq!(show(parse_first_elements(&value, 2)), show(read_array(text, 2)), "{text}");
+        let is_scanned = JsonScanner::new(text, DEPTH_LIMIT).take_array(|_| {}).is_ok();
+        assert_eq!(is_scanned, read_array(text, 2).is_some(), "{text}");
     }
-    let mut scanner = JsonScanner::new(text);
+    let mut scanner = JsonScanner::new(text, DEPTH_LIMIT);
     let scanned = scanner.take_value().and_then(|value| scanner.finish().map(|()| value)).ok();
     assert_eq!(scanned, serde_json::from_str::<&RawValue>(text).ok().map(RawValue::get), "{text}");
 }
@@ -155,7 +155,7 @@ fn scanner_agrees_with_serde_json_at_every_cut_and_byte() {
 fn scanner_gives_up_where_the_nesting_ends() {
     let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
     for depth in [DEPTH_LIMIT - 1, DEPTH_LIMIT, DEPTH_LIMIT + 1, 100_000] {
-        let is_scanned = JsonScanner::new(&nested(depth)).take_value().is_ok();
+        let is_scanned = JsonScanner::new(&nested(depth), DEPTH_LIMIT).take_value().is_ok();
         assert_eq!(is_scanned, depth <= DEPTH_LIMIT);
         let object = format!("{{\"a\":{}}}", nested(depth));
         assert_eq!(scan_object(&object, NameMatching::Verbatim).is_ok(), depth < DEPTH_LIMIT);

@@ -1,66 +1,67 @@
-//! Reads objects and arrays with serde_json, for text on which the scanner gives up. Its errors have a reason and a position.
+//! Reads objects and arrays with serde_json, for text on which the scanner gives up. Its errors have a reason and a
+//! position.
 
-use super::{JsonObject, MEMBERS_LIMIT, NameMatching, TooManyMembers};
-use crate::event::Json;
 use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
+use std::marker::PhantomData;
 
-/// Reads one object.
-pub(super) fn read_object(text: &str, names: NameMatching) -> serde_json::Result<JsonObject<'_>> {
+/// Reads one object, and passes on each member with the text of its value.
+pub(super) fn read_object<'de>(
+    text: &'de str,
+    on_member: impl FnMut(Cow<'de, str>, &'de str) -> Result<(), String>,
+) -> serde_json::Result<()> {
     let mut reader = serde_json::Deserializer::from_str(text);
-    let object = reader.deserialize_map(ObjectVisitor(names))?;
-    reader.end()?;
-    Ok(object)
+    reader.deserialize_map(ObjectVisitor { on_member, text: PhantomData })?;
+    reader.end()
 }
 
-/// Reads the first `limit` elements of an array, and counts all.
-pub(super) fn read_array(text: &str, limit: usize) -> Option<(Vec<Json<'_>>, usize)> {
-    serde_json::Deserializer::from_str(text).deserialize_seq(ArrayVisitor { limit }).ok()
+/// Reads an array, passes on each element with its number, and returns how many there are.
+pub(super) fn read_array<'de>(text: &'de str, on_element: impl FnMut(usize, &'de str)) -> serde_json::Result<usize> {
+    serde_json::Deserializer::from_str(text).deserialize_seq(ArrayVisitor { on_element, text: PhantomData })
 }
 
-struct ObjectVisitor(NameMatching);
+struct ObjectVisitor<'de, F> {
+    on_member: F,
+    text: PhantomData<&'de str>,
+}
 
-impl<'de> Visitor<'de> for ObjectVisitor {
-    type Value = JsonObject<'de>;
+impl<'de, F: FnMut(Cow<'de, str>, &'de str) -> Result<(), String>> Visitor<'de> for ObjectVisitor<'de, F> {
+    type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a JSON object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<JsonObject<'de>, A::Error> {
-        let mut object = JsonObject::new();
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
         while let Some(name) = map.next_key::<MemberName<'de>>()? {
-            let value = Json::from_trusted(map.next_value::<&'de RawValue>()?.get());
-            let added = object.add(name.0, value, self.0);
-            added.map_err(|TooManyMembers| A::Error::custom(format_args!("more than {MEMBERS_LIMIT} members")))?;
+            let value = map.next_value::<&'de RawValue>()?.get();
+            (self.on_member)(name.0, value).map_err(A::Error::custom)?;
         }
-        Ok(object)
+        Ok(())
     }
 }
 
-struct ArrayVisitor {
-    limit: usize,
+struct ArrayVisitor<'de, F> {
+    on_element: F,
+    text: PhantomData<&'de str>,
 }
 
-impl<'de> Visitor<'de> for ArrayVisitor {
-    type Value = (Vec<Json<'de>>, usize);
+impl<'de, F: FnMut(usize, &'de str)> Visitor<'de> for ArrayVisitor<'de, F> {
+    type Value = usize;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a JSON array")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        let mut elements = Vec::new();
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut seq: A) -> Result<usize, A::Error> {
         let mut count = 0;
-        while let Some(value) = seq.next_element::<&'de RawValue>()? {
-            if count < self.limit {
-                elements.push(Json::from_trusted(value.get()));
-            }
+        while let Some(element) = seq.next_element::<&'de RawValue>()? {
+            (self.on_element)(count, element.get());
             count += 1;
         }
-        Ok((elements, count))
+        Ok(count)
     }
 }
 
