@@ -1,10 +1,16 @@
 //! JSON objects as lists of members, parsed in one scan that keeps each value's text.
 //!
-//! serde_json validates the text and finds the end of each value ([`RawValue`]); no tree is built, so digits, escapes
-//! and order survive. The last duplicate of a key wins, as in `JSON.parse`.
+//! The scan (`scan.rs`) validates the text and finds the end of each value; no tree is built, so digits, escapes and
+//! order survive. Where it gives up, serde_json decides (`visitors.rs`). The last duplicate of a key wins, as in
+//! `JSON.parse`.
+
+mod scan;
+mod visitors;
+#[cfg(test)]
+mod scan_tests;
 
 use crate::event::{Field, Json, JsonType, Member, MemberKey, Members, find_member, into_owned_members};
-use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use scan::{JsonScanner, ScanFailure};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
@@ -18,6 +24,9 @@ pub(crate) const MEMBERS_LIMIT: usize = 256;
 
 /// Initial capacity, enough for most events to be parsed with one allocation.
 const USUAL_MEMBERS: usize = 8;
+
+/// Initial capacity for the text of an object of unknown length.
+const SMALL_OBJECT: usize = 64;
 
 /// An event or message as received: `type`, and the other members in order.
 #[derive(Debug)]
@@ -70,11 +79,30 @@ enum NameMatching {
 }
 
 fn read(text: &str, names: NameMatching) -> Result<JsonObject<'_>, MalformedJson> {
+    if let Ok(object) = scan_object(text, names) {
+        return Ok(object);
+    }
     check_depth(text)?;
-    let mut reader = serde_json::Deserializer::from_str(text);
-    let object = reader.deserialize_map(ObjectVisitor(names)).map_err(into_malformed)?;
-    reader.end().map_err(into_malformed)?;
+    read_object(text, names).map_err(into_malformed)
+}
+
+/// Reads an object with serde_json.
+fn read_object(text: &str, names: NameMatching) -> serde_json::Result<JsonObject<'_>> {
+    let mut object = JsonObject::new();
+    visitors::read_object(text, |name, value| {
+        let added = object.add(name, Json::from_trusted(value), names);
+        added.map_err(|TooManyMembers| format!("more than {MEMBERS_LIMIT} members"))
+    })?;
     Ok(object)
+}
+
+fn scan_object(text: &str, names: NameMatching) -> Result<JsonObject<'_>, ScanFailure> {
+    let mut object = JsonObject::new();
+    let mut scanner = JsonScanner::new(text, DEPTH_LIMIT);
+    scanner.take_object(|name, value| {
+        object.add(name.decode()?, Json::from_trusted(value), names).map_err(|TooManyMembers| ScanFailure)
+    })?;
+    scanner.finish().map(|()| object)
 }
 
 /// Parses an object with arbitrary names, `type` included; returns `None` for other values.
@@ -124,14 +152,40 @@ pub(crate) fn parse_first_elements<'a>(value: &'a Json<'_>, most: usize) -> Opti
     if value.json_type() != JsonType::Array {
         return None;
     }
-    let mut reader = serde_json::Deserializer::from_str(value.as_str());
-    reader.deserialize_seq(ArrayVisitor { limit: most }).ok()
+    let mut elements = Vec::new();
+    let mut count = 0;
+    let scanned = JsonScanner::new(value.as_str(), DEPTH_LIMIT).take_array(|element| {
+        if count < most {
+            elements.push(Json::from_trusted(element));
+        }
+        count += 1;
+    });
+    match scanned {
+        Ok(()) => Some((elements, count)),
+        Err(ScanFailure) => read_array(value.as_str(), most),
+    }
+}
+
+/// Reads an array with serde_json.
+fn read_array(text: &str, most: usize) -> Option<(Vec<Json<'_>>, usize)> {
+    let mut elements = Vec::new();
+    let count = visitors::read_array(text, |count, element| {
+        if count < most {
+            elements.push(Json::from_trusted(element));
+        }
+    });
+    Some((elements, count.ok()?))
 }
 
 /// Parses one JSON value with limited nesting.
 #[must_use]
 pub(crate) fn parse_value(text: &str) -> Option<Json<'_>> {
-    let text = text.trim_matches([' ', '\t', '\n', '\r']);
+    let mut scanner = JsonScanner::new(text, DEPTH_LIMIT);
+    if let Ok(value) = scanner.take_value()
+        && scanner.finish().is_ok()
+    {
+        return Some(Json::from_trusted(value));
+    }
     check_depth(text).ok()?;
     serde_json::from_str::<&RawValue>(text).ok().map(|raw| Json::from_trusted(raw.get()))
 }
@@ -181,110 +235,63 @@ fn exceeds_depth(text: &str) -> bool {
     false
 }
 
-struct ObjectVisitor(NameMatching);
+/// The object has more than [`MEMBERS_LIMIT`] members.
+struct TooManyMembers;
 
-impl<'de> Visitor<'de> for ObjectVisitor {
-    type Value = JsonObject<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<JsonObject<'de>, A::Error> {
-        let mut object = JsonObject {
+impl<'a> JsonObject<'a> {
+    fn new() -> Self {
+        JsonObject {
             kind: None,
             members: Members::with_capacity(USUAL_MEMBERS),
             canonical: true,
             seen_fields: 0,
             camel_fields: 0,
-        };
-        while let Some(name) = map.next_key::<MemberName<'de>>()? {
-            let value = Json::from_trusted(map.next_value::<&'de RawValue>()?.get());
-            if name.0 == TYPE {
-                object.canonical &= object.kind.is_none();
-                object.kind = Some(value);
-            } else {
-                object.insert(name.0, value, self.0).map_err(A::Error::custom)?;
-            }
         }
-        Ok(object)
     }
-}
 
-impl<'a> JsonObject<'a> {
+    fn add(&mut self, name: Cow<'a, str>, value: Json<'a>, names: NameMatching) -> Result<(), TooManyMembers> {
+        if name == TYPE {
+            self.canonical &= self.kind.is_none();
+            self.kind = Some(value);
+            return Ok(());
+        }
+        self.insert(name, value, names)
+    }
+
     /// Adds a member. camelCase wins over snake_case, and the last duplicate wins.
-    fn insert(&mut self, name: Cow<'a, str>, value: Json<'a>, names: NameMatching) -> Result<(), String> {
-        let takes = |field: &Field| names == NameMatching::BothSpellings || field.camel() == name;
-        let field = Field::from_wire(&name).filter(takes);
-        let bit = field.map_or(0, |field| 1u64 << field as u32);
-        let camel = field.is_none_or(|field| name == field.camel());
-        let before = match field {
+    fn insert(&mut self, name: Cow<'a, str>, value: Json<'a>, names: NameMatching) -> Result<(), TooManyMembers> {
+        let found = Field::find(&name).filter(|(_, is_camel)| *is_camel || names == NameMatching::BothSpellings);
+        let camel = found.is_none_or(|(_, is_camel)| is_camel);
+        let bit = found.map_or(0, |(field, _)| 1u64 << field as u32);
+        // Most names are canonical and occur once.
+        if let Some((field, true)) = found
+            && self.seen_fields & bit == 0
+            && self.members.len() < MEMBERS_LIMIT
+        {
+            self.seen_fields |= bit;
+            self.camel_fields |= bit;
+            self.members.push((MemberKey::Known(field), value));
+            return Ok(());
+        }
+        let before = match found {
             // Only a field seen before can be a duplicate.
             Some(_) if self.seen_fields & bit == 0 => None,
-            Some(field) => self.members.iter().position(|(key, _)| *key == MemberKey::Known(field)),
+            Some((field, _)) => self.members.iter().position(|(key, _)| *key == MemberKey::Known(field)),
             None => self.members.iter().position(|(key, _)| matches!(key, MemberKey::Other(own) if *own == name)),
         };
         self.canonical &= camel && before.is_none();
         match before {
             Some(at) if camel || self.camel_fields & bit == 0 => self.members[at].1 = value,
             Some(_) => {}
-            None if self.members.len() == MEMBERS_LIMIT => return Err(format!("more than {MEMBERS_LIMIT} members")),
-            None => self.members.push((field.map_or(MemberKey::Other(name), MemberKey::Known), value)),
+            None if self.members.len() == MEMBERS_LIMIT => return Err(TooManyMembers),
+            None => {
+                let key = found.map_or(MemberKey::Other(name), |(field, _)| MemberKey::Known(field));
+                self.members.push((key, value));
+            }
         }
         self.seen_fields |= bit;
         self.camel_fields |= u64::from(camel) * bit;
         Ok(())
-    }
-}
-
-struct ArrayVisitor {
-    limit: usize,
-}
-
-impl<'de> Visitor<'de> for ArrayVisitor {
-    type Value = (Vec<Json<'de>>, usize);
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON array")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        let mut elements = Vec::new();
-        let mut count = 0;
-        while let Some(value) = seq.next_element::<&'de RawValue>()? {
-            if count < self.limit {
-                elements.push(Json::from_trusted(value.get()));
-            }
-            count += 1;
-        }
-        Ok((elements, count))
-    }
-}
-
-/// A member name, borrowed if it has no escapes.
-struct MemberName<'a>(Cow<'a, str>);
-
-impl<'de> serde::Deserialize<'de> for MemberName<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(MemberNameVisitor)
-    }
-}
-
-struct MemberNameVisitor;
-
-impl<'de> Visitor<'de> for MemberNameVisitor {
-    type Value = MemberName<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a member name")
-    }
-
-    fn visit_borrowed_str<E>(self, name: &'de str) -> Result<MemberName<'de>, E> {
-        Ok(MemberName(Cow::Borrowed(name)))
-    }
-
-    fn visit_str<E>(self, name: &str) -> Result<MemberName<'de>, E> {
-        Ok(MemberName(Cow::Owned(name.to_owned())))
     }
 }
 
@@ -324,18 +331,23 @@ impl<'o> ObjectWriter<'o> {
         match key {
             MemberKey::Known(field) => self.member(field.wire_name(snake), value.as_str()),
             MemberKey::Other(name) => {
-                self.write_comma();
-                if name.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\') {
-                    self.out.push('"');
-                    self.out.push_str(name);
-                    self.out.push('"');
-                } else {
-                    self.out.push_str(Json::string(name).as_str());
-                }
-                self.out.push(':');
+                self.write_name(name);
                 self.out.push_str(value.as_str());
             }
         }
+    }
+
+    /// Begins a member with any name.
+    fn write_name(&mut self, name: &str) {
+        self.write_comma();
+        if name.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\') {
+            self.out.push('"');
+            self.out.push_str(name);
+            self.out.push('"');
+        } else {
+            self.out.push_str(Json::string(name).as_str());
+        }
+        self.out.push(':');
     }
 
     pub(crate) fn end(self) {
@@ -351,19 +363,43 @@ impl<'o> ObjectWriter<'o> {
 
 #[must_use]
 pub(crate) fn to_object(members: &[Member<'_>]) -> Json<'static> {
-    build_object(|object| members.iter().for_each(|member| object.copy_member(member, false)))
+    build_object_in(object_length(members), |object| {
+        members.iter().for_each(|member| object.copy_member(member, false));
+    })
+}
+
+/// Builds an object with one member, which is an object of these.
+#[must_use]
+pub(crate) fn to_nested_object(name: &str, members: &[Member<'_>]) -> Json<'static> {
+    build_object_in(object_length(members) + name.len() + "{\"\":}".len(), |object| {
+        object.write_name(name);
+        let mut inner = ObjectWriter::begin(object.out);
+        members.iter().for_each(|member| inner.copy_member(member, false));
+        inner.end();
+    })
 }
 
 #[must_use]
 pub(crate) fn to_event_object(wire: &str, members: &[Member<'_>]) -> Json<'static> {
-    build_object(|object| {
+    build_object_in(object_length(members) + TYPE.len() + wire.len() + "\"\":\"\",".len(), |object| {
         object.string_member(TYPE, wire);
         members.iter().for_each(|member| object.copy_member(member, false));
     })
 }
 
+/// Returns the length of the members as an object. Names with escapes are longer.
+fn object_length(members: &[Member<'_>]) -> usize {
+    let member_length = |(key, value): &Member<'_>| key.name().len() + value.as_str().len() + "\"\":,".len();
+    "{}".len() + members.iter().map(member_length).sum::<usize>()
+}
+
 pub(crate) fn build_object(fill: impl FnOnce(&mut ObjectWriter<'_>)) -> Json<'static> {
-    let mut out = String::new();
+    build_object_in(SMALL_OBJECT, fill)
+}
+
+/// Builds an object of this length, so that its text does not have to grow.
+fn build_object_in(length: usize, fill: impl FnOnce(&mut ObjectWriter<'_>)) -> Json<'static> {
+    let mut out = String::with_capacity(length);
     let mut object = ObjectWriter::begin(&mut out);
     fill(&mut object);
     object.end();
@@ -372,8 +408,17 @@ pub(crate) fn build_object(fill: impl FnOnce(&mut ObjectWriter<'_>)) -> Json<'st
 
 #[must_use]
 pub(crate) fn to_array(values: &[Json<'_>]) -> Json<'static> {
-    let inner: Vec<&str> = values.iter().map(Json::as_str).collect();
-    Json::from_trusted(format!("[{}]", inner.join(",")))
+    let length = values.iter().map(|value| value.as_str().len() + ",".len()).sum::<usize>();
+    let mut out = String::with_capacity(length + "[]".len());
+    out.push('[');
+    for (at, value) in values.iter().enumerate() {
+        if at > 0 {
+            out.push(',');
+        }
+        out.push_str(value.as_str());
+    }
+    out.push(']');
+    Json::from_trusted(out)
 }
 
 #[cfg(test)]

@@ -65,12 +65,11 @@ pub(crate) fn pack<'a>(event: &mut Event<'a>, dialect: &str, own: Members<'_>) {
 
 /// Adds dialect-only members to the member `dialect` of a metadata object.
 pub(crate) fn merge(old: Option<&Json<'_>>, dialect: &str, own: Members<'_>) -> Json<'static> {
-    let mut metadata = match old.map(|old| (old, json::parse_members(old))) {
-        None => Members::new(),
-        Some((_, Some(members))) => members,
+    let Some(old) = old else { return json::to_nested_object(dialect, &own) };
+    let mut metadata = json::parse_members(old).unwrap_or_else(|| {
         // The value cannot hold members, so it is kept as a note.
-        Some((old, None)) => vec![(MemberKey::Known(Field::Metadata), old.as_borrowed())],
-    };
+        vec![(MemberKey::Known(Field::Metadata), old.as_borrowed())]
+    });
     let at = metadata.iter().position(|(key, _)| is_named(key, dialect));
     let mine = match at {
         Some(at) => {
@@ -322,22 +321,24 @@ pub(crate) const NUMBERS_NOTE: &str = "$numbers";
 
 /// Converts numeric ids to text and notes the change.
 pub(crate) fn stringify_number_ids(event: &mut Event<'_>, own_members: &mut Members<'_>) {
-    let is_number = |(key, value): &(MemberKey<'_>, Json<'_>)| match key {
-        MemberKey::Known(field)
-            if value.json_type() == JsonType::Number && event.kind.slot(*field)?.member_type == MemberType::Str =>
+    let mut fields = Vec::new();
+    for (key, value) in &event.members {
+        if let MemberKey::Known(field) = key
+            && value.json_type() == JsonType::Number
+            && IDS.contains(field)
+            && event.kind.slot(*field).is_some_and(|slot| slot.member_type == MemberType::Str)
         {
-            Some(*field)
+            fields.push(*field);
         }
-        _ => None,
-    };
-    let fields: Vec<Field> = event.members.iter().filter_map(is_number).filter(|field| IDS.contains(field)).collect();
+    }
+    if fields.is_empty() {
+        return;
+    }
     for field in &fields {
         let text = event.get(*field).map(|number| Json::string(number.as_str()));
         text.into_iter().for_each(|text| event.set(*field, text));
     }
-    if !fields.is_empty() {
-        own_members.push((extension_key(NUMBERS_NOTE), field_list(&fields)));
-    }
+    own_members.push((extension_key(NUMBERS_NOTE), field_list(&fields)));
 }
 
 /// Reverses [`stringify_number_ids`].

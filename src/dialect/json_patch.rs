@@ -54,7 +54,9 @@ fn root_path(operation: &Json<'_>) -> Option<(Json<'static>, Json<'static>)> {
 /// Takes `from` out of the operations that ignore it, all but `move` and `copy`; returns the values by operation index.
 pub(super) fn take_ignored_from(event: &mut Event<'_>, field: Field) -> Vec<(usize, Json<'static>)> {
     let mut taken = Vec::new();
-    let Some(mut operations) = event.get(field).and_then(json::parse_elements) else {
+    // Many patches have no such member, and no escape that could hide one.
+    let has_from = |patch: &&Json<'_>| patch.as_str().contains(FROM_MEMBER) || patch.as_str().contains('\\');
+    let Some(mut operations) = event.get(field).filter(has_from).and_then(json::parse_elements) else {
         return taken;
     };
     for (at, operation) in operations.iter_mut().enumerate() {

@@ -10,7 +10,7 @@
 //! each frame from the agent, so one more frame may be buffered. Over a limit, buffered events are sent and the run
 //! ends with `frame_too_large` or `too_much_open`. `auto` buffers one frame at the start.
 
-use crate::event::{Event, EventType, Field, Members};
+use crate::event::{Event, EventType, Field, Members, SmallMap};
 
 /// Minimum buffer limit in bytes, since routes with small frames may buffer many of them.
 pub(crate) const MIN_BUFFER_LIMIT: usize = 1 << 20;
@@ -47,6 +47,14 @@ pub(crate) const fn allocation_size(bytes: usize) -> usize {
 /// byte of control.
 pub(crate) const fn table_size<Entry>(capacity: usize) -> usize {
     (capacity * 8).div_ceil(7) * (size_of::<Entry>() + 1)
+}
+
+/// Returns the memory of a map's entries, without what they refer to.
+pub(crate) fn map_size<K, V>(map: &SmallMap<K, V>) -> usize {
+    match map {
+        SmallMap::Few(list) => allocation_size(list.capacity() * size_of::<(K, V)>()),
+        SmallMap::Many(map) => table_size::<(K, V)>(map.capacity()),
+    }
 }
 
 /// Returns how many bytes of new ids an event adds.

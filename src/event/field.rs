@@ -24,13 +24,6 @@ macro_rules! fields {
             pub const fn snake(self) -> &'static str {
                 match self { $(Field::$name => $snake,)+ }
             }
-
-            /// Finds the field by either spelling.
-            #[must_use]
-            #[allow(unreachable_patterns, reason = "one-word names are spelt alike in both styles")]
-            pub fn from_wire(name: &str) -> Option<Field> {
-                match name { $($camel | $snake => Some(Field::$name),)+ _ => None }
-            }
         }
     };
 }
@@ -112,11 +105,78 @@ fields! {
 }
 
 impl Field {
+    /// Finds the field by either spelling.
+    #[must_use]
+    pub fn from_wire(name: &str) -> Option<Field> {
+        Field::find(name).map(|(field, _)| field)
+    }
+
+    /// Finds the field by either spelling, and whether it is the canonical one.
+    #[must_use]
+    pub(crate) fn find(name: &str) -> Option<(Field, bool)> {
+        let mut place = name_place(name.as_bytes());
+        // Every name of a frame is looked up, so a search through the list would be a tenth of a translation.
+        while let Some(entry) = &NAMES[place] {
+            if entry.name == name {
+                return Some((entry.field, entry.is_camel));
+            }
+            place = (place + 1) % NAME_PLACES;
+        }
+        None
+    }
+
     /// Returns the name in the dialect's case.
     #[must_use]
     pub const fn wire_name(self, snake: bool) -> &'static str {
         if snake { self.snake() } else { self.camel() }
     }
+}
+
+/// Four times as many as there are spellings, so that nearly each has its own place.
+const NAME_PLACES: usize = 256;
+
+/// One spelling of a field.
+#[derive(Clone, Copy)]
+struct FieldName {
+    name: &'static str,
+    field: Field,
+    is_camel: bool,
+}
+
+/// All spellings, each in its place or in the first free one after it. Most places are free.
+static NAMES: [Option<FieldName>; NAME_PLACES] = {
+    let mut names: [Option<FieldName>; NAME_PLACES] = [None; NAME_PLACES];
+    let mut at = 0;
+    while at < Field::ALL.len() {
+        let field = Field::ALL[at];
+        let camel = field.camel();
+        let snake = field.snake();
+        names[free_place(&names, camel)] = Some(FieldName { name: camel, field, is_camel: true });
+        // The spelling of a single word differs in no letter.
+        if snake.len() != camel.len() {
+            names[free_place(&names, snake)] = Some(FieldName { name: snake, field, is_camel: false });
+        }
+        at += 1;
+    }
+    names
+};
+
+const fn free_place(names: &[Option<FieldName>; NAME_PLACES], name: &str) -> usize {
+    let mut place = name_place(name.as_bytes());
+    while names[place].is_some() {
+        place = (place + 1) % NAME_PLACES;
+    }
+    place
+}
+
+/// Returns the place of a name in [`NAMES`], from its length and three of its bytes.
+const fn name_place(name: &[u8]) -> usize {
+    let length = name.len();
+    if length == 0 {
+        return 0;
+    }
+    let (first, middle, last) = (name[0] as usize, name[length / 2] as usize, name[length - 1] as usize);
+    (length * 5 + first * 43 + middle * 13 + last) % NAME_PLACES
 }
 
 #[cfg(test)]
@@ -132,7 +192,12 @@ mod tests {
             assert_eq!(Field::from_wire(field.camel()), Some(field));
             assert_eq!(Field::from_wire(field.snake()), Some(field));
         }
-        assert_eq!(Field::from_wire("MessageId"), None);
+        for name in ["MessageId", "", "x", "message-id", "消息"] {
+            assert_eq!(Field::from_wire(name), None);
+        }
+        assert_eq!(Field::find("runId"), Some((Field::RunId, true)));
+        assert_eq!(Field::find("run_id"), Some((Field::RunId, false)));
+        assert_eq!(Field::find("role"), Some((Field::Role, true)));
     }
 
     #[test]

@@ -160,7 +160,8 @@ impl EventType {
 
     #[must_use]
     pub(crate) fn slot(self, field: Field) -> Option<&'static Slot> {
-        self.all_slots().find(|slot| slot.field == field)
+        let is_it = |slot: &&Slot| slot.field == field;
+        self.slots().iter().find(is_it).or_else(|| COMMON_SLOTS.iter().find(is_it))
     }
 
     #[must_use]

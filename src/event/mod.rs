@@ -9,6 +9,7 @@ mod role;
 pub mod kind;
 pub(crate) mod value;
 mod id_map;
+mod small_map;
 pub(crate) mod input;
 pub(crate) mod owner;
 pub mod run;
@@ -22,6 +23,7 @@ pub(crate) use id_map::IdMap;
 pub(crate) use input::RunAgentInput;
 pub use kind::EventType;
 pub use repair::{EventLoss, EventRepair, LossCounts};
+pub(crate) use small_map::SmallMap;
 pub(crate) use value::{Json, JsonType};
 
 use std::borrow::Cow;

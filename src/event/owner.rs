@@ -3,8 +3,8 @@
 //! "Any continuation/close/reopen … whose `subagentRunId` differs from the recorded owner" rejects the run; "untagged is
 //! always fine" (`specs/ag-ui-1.0.md` §3.2 "Ownership").
 
-use super::{Event, EventType, Field, Json};
-use std::collections::HashMap;
+use super::{Event, EventType, Field, Json, SmallMap};
+use std::borrow::Cow;
 
 /// Maximum number of items with a recorded owner, which bounds memory against a malicious agent.
 const OWNERS_LIMIT: usize = 100_000;
@@ -12,7 +12,7 @@ const OWNERS_LIMIT: usize = 100_000;
 /// Maximum length in bytes of an id whose owner is recorded.
 const ID_LIMIT: usize = 1 << 10;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OwnerNamespace {
     Message,
     ToolCall,
@@ -20,7 +20,12 @@ enum OwnerNamespace {
 
 /// The owners of a run's messages and calls; `None` means the agent itself.
 #[derive(Debug, Default)]
-pub(crate) struct ItemOwners(HashMap<OwnerKey, Option<Box<str>>>);
+pub(crate) struct ItemOwners {
+    messages: SmallMap<Box<str>, ItemOwner>,
+    calls: SmallMap<Box<str>, ItemOwner>,
+}
+
+type ItemOwner = Option<Box<str>>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OwnerConflict {
@@ -30,19 +35,20 @@ pub(crate) enum OwnerConflict {
     Parent,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct OwnerKey {
+/// An item of an event.
+#[derive(Debug)]
+struct OwnerKey<'e> {
     namespace: OwnerNamespace,
-    id: Box<str>,
+    id: Cow<'e, str>,
 }
 
-impl OwnerKey {
-    fn from_event(event: &Event<'_>, namespace: OwnerNamespace, field: Field) -> Option<Self> {
-        event.text(field).map(|id| OwnerKey { namespace, id: Box::from(&*id) })
+impl<'e> OwnerKey<'e> {
+    fn from_event(event: &'e Event<'_>, namespace: OwnerNamespace, field: Field) -> Option<Self> {
+        event.text(field).map(|id| OwnerKey { namespace, id })
     }
 
     /// Returns the item whose owner must match the event's.
-    fn of_item(event: &Event<'_>, is_tagged: bool) -> Option<Self> {
+    fn of_item(event: &'e Event<'_>, is_tagged: bool) -> Option<Self> {
         match event.kind {
             EventType::TextMessageStart
             | EventType::ReasoningStart
@@ -77,7 +83,7 @@ impl OwnerKey {
         }
     }
 
-    fn of_parent(event: &Event<'_>) -> Option<Self> {
+    fn of_parent(event: &'e Event<'_>) -> Option<Self> {
         match event.kind {
             EventType::ToolCallStart | EventType::ToolCallChunk => {
                 Self::from_event(event, OwnerNamespace::Message, Field::ParentMessageId)
@@ -93,15 +99,15 @@ impl ItemOwners {
     pub(crate) fn admit(&mut self, event: &Event<'_>) -> Result<(), OwnerConflict> {
         let tag = event.text(Field::SubagentRunId);
         let key = OwnerKey::of_item(event, tag.is_some());
-        let known = key.as_ref().and_then(|key| self.0.get(key)).cloned();
-        let agrees = |owner: &Option<Box<str>>| tag.is_none() || owner.as_deref() == tag.as_deref();
+        let known = key.as_ref().and_then(|key| self.find(key)).cloned();
+        let agrees = |owner: &ItemOwner| tag.is_none() || owner.as_deref() == tag.as_deref();
         if known.as_ref().is_some_and(|owner| !agrees(owner)) {
             return Err(OwnerConflict::Tag);
         }
         let mut speaker = known.clone().unwrap_or_else(|| tag.as_deref().map(Box::from));
         if let Some(parent) = OwnerKey::of_parent(event) {
             // A parent without an owner inherits the owner of the first call that names it.
-            let owner = self.0.get(&parent).cloned().unwrap_or_else(|| speaker.clone());
+            let owner = self.find(&parent).cloned().unwrap_or_else(|| speaker.clone());
             // "A tool call belongs to the message that carries it."
             match (agrees(&owner), known) {
                 (false, _) => return Err(OwnerConflict::Tag),
@@ -122,18 +128,36 @@ impl ItemOwners {
             | EventType::ToolCallEnd => {}
             // Activities and results name their owner every time, and the latest one wins.
             EventType::ActivitySnapshot | EventType::ToolCallResult
-                if self.0.contains_key(&key) && event.get(Field::Replace).is_none_or(|it| it.as_str() != "false") =>
+                if self.find(&key).is_some() && event.get(Field::Replace).is_none_or(|it| it.as_str() != "false") =>
             {
-                self.0.insert(key, tag.as_deref().map(Box::from));
+                let owner = tag.as_deref().map(Box::from);
+                self.owners_of(key.namespace).insert(Box::from(&*key.id), owner);
             }
-            _ => self.record_owner(key, speaker),
+            _ if self.find(&key).is_none() => self.record_owner(&key, speaker),
+            _ => {}
         }
         Ok(())
     }
 
-    fn record_owner(&mut self, key: OwnerKey, owner: Option<Box<str>>) {
-        if self.0.len() < OWNERS_LIMIT && key.id.len() <= ID_LIMIT {
-            self.0.entry(key).or_insert(owner);
+    fn find(&self, key: &OwnerKey<'_>) -> Option<&ItemOwner> {
+        let owners = match key.namespace {
+            OwnerNamespace::Message => &self.messages,
+            OwnerNamespace::ToolCall => &self.calls,
+        };
+        owners.get(&*key.id)
+    }
+
+    fn owners_of(&mut self, namespace: OwnerNamespace) -> &mut SmallMap<Box<str>, ItemOwner> {
+        match namespace {
+            OwnerNamespace::Message => &mut self.messages,
+            OwnerNamespace::ToolCall => &mut self.calls,
+        }
+    }
+
+    /// Records the owner unless the lists are full or the id is long.
+    fn record_owner(&mut self, key: &OwnerKey<'_>, owner: ItemOwner) {
+        if self.messages.len() + self.calls.len() < OWNERS_LIMIT && key.id.len() <= ID_LIMIT {
+            self.owners_of(key.namespace).insert(Box::from(&*key.id), owner);
         }
     }
 
@@ -142,10 +166,7 @@ impl ItemOwners {
     pub(crate) fn seed_owner(&mut self, field: Field, id: Option<&Json<'_>>, owner: Option<&Json<'_>>) {
         let namespace = if field == Field::ToolCallId { OwnerNamespace::ToolCall } else { OwnerNamespace::Message };
         let Some(id) = id.and_then(Json::text) else { return };
-        if self.0.len() < OWNERS_LIMIT && id.len() <= ID_LIMIT {
-            let key = OwnerKey { namespace, id: Box::from(&*id) };
-            self.0.insert(key, owner.and_then(Json::text).map(|text| Box::from(&*text)));
-        }
+        self.record_owner(&OwnerKey { namespace, id }, owner.and_then(Json::text).map(|text| Box::from(&*text)));
     }
 }
 

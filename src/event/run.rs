@@ -40,12 +40,16 @@ pub enum RunEnding {
 pub(crate) struct OpenItems {
     /// by position in opening order; boxed, because a tree node has room for eleven and most runs have one or two
     items: BTreeMap<usize, Box<OpenItem>>,
-    positions: HashMap<ItemKey, usize>,
+    /// made when a search from item to item would take long, until nothing is open
+    positions: Option<Box<HashMap<ItemKey, usize>>>,
     opened_count: usize,
     last_position: usize,
     /// subagents that ended and may not start again in this run
     ended_subagents: HashSet<ItemKey>,
 }
+
+/// Number of open items up to which they are searched one by one. Most runs have one or two.
+const FEW: usize = 8;
 
 /// An item's key, with escapes in the id resolved. Steps are also distinguished by their owner.
 type ItemKey = (RunItem, bool, Box<str>, Option<Box<str>>);
@@ -165,13 +169,43 @@ impl RunItem {
 
 impl OpenItems {
     fn position(&self, item: RunItem, id: &Json<'_>, owner: Option<&Json<'_>>) -> Option<usize> {
-        let is_it = |own: &OpenItem| {
-            own.item == item && own.id == *id && (item != RunItem::Step || own.owner.as_ref() == owner)
-        };
-        if self.items.get(&self.last_position).is_some_and(|own| is_it(own)) {
+        let may_be = |own: &OpenItem| own.item == item && (item != RunItem::Step || own.owner.as_ref() == owner);
+        if self.items.get(&self.last_position).is_some_and(|own| may_be(own) && own.id == *id) {
             return Some(self.last_position);
         }
-        if self.items.is_empty() { None } else { self.positions.get(&item_key(item, id, owner)).copied() }
+        match &self.positions {
+            Some(positions) => positions.get(&item_key(item, id, owner)).copied(),
+            None => self.items.iter().find(|(_, own)| may_be(own) && own.id.is_same(id)).map(|(at, _)| *at),
+        }
+    }
+
+    fn open(&mut self, opened: OpenItem) {
+        let key_of = |own: &OpenItem| item_key(own.item, &own.id, own.owner.as_ref());
+        self.opened_count += 1;
+        self.last_position = self.opened_count;
+        if let Some(positions) = &mut self.positions {
+            positions.insert(key_of(&opened), self.opened_count);
+        }
+        self.items.insert(self.opened_count, Box::new(opened));
+        if self.positions.is_none() && self.items.len() > FEW {
+            let positions = self.items.iter().map(|(at, own)| (key_of(own), *at)).collect();
+            self.positions = Some(Box::new(positions));
+        }
+    }
+
+    fn close(&mut self, at: usize) {
+        let Some(closed) = self.items.remove(&at) else { return };
+        if self.items.is_empty() {
+            self.positions = None;
+        }
+        if self.positions.is_none() && closed.item != RunItem::Subagent {
+            return;
+        }
+        let key = item_key(closed.item, &closed.id, closed.owner.as_ref());
+        self.positions.as_mut().and_then(|positions| positions.remove(&key));
+        if closed.item == RunItem::Subagent {
+            self.ended_subagents.insert(key);
+        }
     }
 
     /// Returns the open items by kind, newest first within each kind, as RUN_FINISHED requires.
@@ -206,11 +240,8 @@ impl OpenItems {
                 if parent.is_some_and(|parent| !self.has_subagent(parent)) {
                     return Err(RunViolation::UnknownParent);
                 }
-                self.opened_count += 1;
-                self.last_position = self.opened_count;
-                self.positions.insert(item_key(item, id, owner), self.opened_count);
                 let owner = owner.cloned().map(Json::into_owned);
-                self.items.insert(self.opened_count, Box::new(OpenItem { item, id: id.clone().into_owned(), owner }));
+                self.open(OpenItem { item, id: id.clone().into_owned(), owner });
             }
             (ItemAction::Use | ItemAction::Close, None) => return Err(RunViolation::NotOpen(item)),
             // "Untagged is always fine."
@@ -220,14 +251,7 @@ impl OpenItems {
                 return Err(RunViolation::OtherOwner);
             }
             (ItemAction::Use, Some(at)) => self.last_position = at,
-            (ItemAction::Close, Some(at)) => {
-                self.items.remove(&at);
-                let name = item_key(item, id, owner);
-                self.positions.remove(&name);
-                if item == RunItem::Subagent {
-                    self.ended_subagents.insert(name);
-                }
-            }
+            (ItemAction::Close, Some(at)) => self.close(at),
         }
         Ok(())
     }
@@ -318,6 +342,40 @@ mod tests {
             .iter()
             .enumerate()
             .find_map(|(at, &(kind, id))| run.admit(&event(kind, id)).err().map(|violation| (at, violation)))
+    }
+
+    #[test]
+    fn finds_open_items_however_many_there_are() {
+        let start = |at: usize, id: &str| {
+            let message = Event::new(EventType::TextMessageStart).with(Field::MessageId, Json::string(id));
+            let step = Event::new(EventType::StepStarted).with(Field::StepName, Json::string("s"));
+            [message, step.with(Field::SubagentRunId, Json::integer(at as i64))]
+        };
+        for count in [1, FEW / 2, FEW / 2 + 1, 100] {
+            let mut run = RunStateMachine::default();
+            assert_eq!(run.admit(&Event::new(EventType::RunStarted)), Ok(()));
+            for round in 0..2 {
+                for at in 0..count {
+                    for opener in start(at, &format!("m{at}")) {
+                        assert_eq!(run.admit(&opener), Ok(()), "round {round}");
+                        assert!(matches!(run.admit(&opener), Err(RunViolation::AlreadyOpen(_))));
+                    }
+                }
+                assert_eq!(run.open_count(), 2 * count);
+                for at in 0..count {
+                    let [message, step] = start(at, &format!("m{at}"));
+                    let id = Json::from_trusted(format!("\"\\u006d{at}\""));
+                    assert!(run.is_open(RunItem::Text, &id), "escapes are resolved");
+                    let end = Event { kind: EventType::TextMessageEnd, ..message }.with(Field::MessageId, id);
+                    assert_eq!(run.admit(&end), Ok(()));
+                    assert_eq!(run.admit(&end), Err(RunViolation::NotOpen(RunItem::Text)));
+                    let end = Event { kind: EventType::StepFinished, ..step };
+                    assert_eq!(run.admit(&end), Ok(()));
+                    assert_eq!(run.admit(&end), Err(RunViolation::NotOpen(RunItem::Step)));
+                }
+                assert_eq!(run.open_count(), 0);
+            }
+        }
     }
 
     #[test]

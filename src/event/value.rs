@@ -63,6 +63,9 @@ impl<'a> Json<'a> {
 
     #[must_use]
     pub(crate) fn string(text: &str) -> Json<'static> {
+        if !text.bytes().any(|byte| byte < b' ' || byte == b'"' || byte == b'\\') {
+            return Json(Cow::Owned(["\"", text, "\""].concat()));
+        }
         // Writing a string into memory cannot fail.
         Json(Cow::Owned(serde_json::to_string(text).unwrap_or_default()))
     }
@@ -83,7 +86,7 @@ impl<'a> Json<'a> {
     #[must_use]
     pub(crate) fn with_suffix(&self, more: &str) -> Json<'static> {
         match self.json_type() {
-            JsonType::String => Json::from_trusted(format!("{}{more}\"", &self.0[..self.0.len() - 1])),
+            JsonType::String => Json::from_trusted([&self.0[..self.0.len() - 1], more, "\""].concat()),
             _ => Json::string(&format!("{}{more}", self.0)),
         }
     }
@@ -91,7 +94,15 @@ impl<'a> Json<'a> {
     /// Compares strings with escapes resolved, and other values by their text.
     #[must_use]
     pub(crate) fn is_same(&self, other: &Json<'_>) -> bool {
-        self == other || (self.json_type() == JsonType::String && self.text() == other.text())
+        self == other || (self.json_type() == JsonType::String && self.may_equal(other) && self.text() == other.text())
+    }
+
+    /// Returns false for strings that differ in length by more than escapes can explain, so that long ids are not searched
+    /// for escapes again and again. `\u0041` is six bytes for one.
+    fn may_equal(&self, other: &Json<'_>) -> bool {
+        const LONGEST_ESCAPE: usize = 6;
+        let (own, other) = (self.unquoted().len(), other.unquoted().len());
+        own <= other * LONGEST_ESCAPE && other <= own * LONGEST_ESCAPE
     }
 
     #[must_use]
@@ -141,7 +152,7 @@ impl<'a> Json<'a> {
         #[cfg(test)]
         super::work::count_step();
         let inner = self.unquoted();
-        if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
+        if !has_escapes(inner) {
             return Some(Cow::Borrowed(inner));
         }
         Some(serde_json::from_str::<String>(&self.0).map_or(Cow::Borrowed(inner), Cow::Owned))
@@ -149,7 +160,12 @@ impl<'a> Json<'a> {
 
     #[must_use]
     pub(crate) fn is_str(&self, text: &str) -> bool {
-        self.text().is_some_and(|own| own == text)
+        match self.json_type() {
+            // Every escape stands for a character.
+            JsonType::String if text.is_empty() => self.0.len() == Json::EMPTY_STRING.0.len(),
+            JsonType::String => self.text().is_some_and(|own| own == text),
+            _ => false,
+        }
     }
 
     #[must_use]
@@ -165,6 +181,16 @@ impl<'a> Json<'a> {
     #[must_use]
     pub(crate) fn into_owned(self) -> Json<'static> {
         Json(Cow::Owned(self.0.into_owned()))
+    }
+}
+
+/// Returns true if the content of a string has an escape.
+fn has_escapes(inner: &str) -> bool {
+    // For an id or a word, the call of a fast search costs more than the search.
+    const SHORT: usize = 16;
+    match inner.len() {
+        ..=SHORT => inner.bytes().any(|byte| byte == b'\\'),
+        _ => memchr::memchr(b'\\', inner.as_bytes()).is_some(),
     }
 }
 
@@ -196,5 +222,22 @@ mod tests {
     #[test]
     fn string_escapes_what_json_forbids() {
         assert_eq!(Json::string("a\"\n你").as_str(), "\"a\\\"\\n你\"");
+        for byte in 0..=0x7f_u8 {
+            let text = format!("你{}", char::from(byte));
+            assert_eq!(Json::string(&text).as_str(), serde_json::to_string(&text).expect("a string"));
+        }
+    }
+
+    #[test]
+    fn strings_are_the_same_with_escapes_resolved() {
+        let of = |raw: &str| Json::from_trusted(format!("\"{raw}\""));
+        for (own, other) in [(r"\u0041", "A"), (r"\ud83d\ude00", "😀"), (r"\n", r"\u000a"), ("", ""), (r"\/", "/")] {
+            assert!(of(own).is_same(&of(other)) && of(other).is_same(&of(own)), "{own} {other}");
+        }
+        for (own, other) in [(r"\\u0041", "A"), ("", "A"), ("AAAAAAA", "A"), (r"\ud800", "A"), ("1", "")] {
+            assert!(!of(own).is_same(&of(other)) && !of(other).is_same(&of(own)), "{own} {other}");
+        }
+        assert!(!of("1").is_same(&Json::integer(1)) && Json::integer(1).is_same(&Json::integer(1)));
+        assert!(of("").is_str("") && !of(r"\u0000").is_str("") && !Json::NULL.is_str(""));
     }
 }

@@ -7,14 +7,14 @@ use super::report::TranslationReport;
 use super::{carry, memory_limits, not_shown};
 use crate::codec::json;
 use crate::event::input::{INTERRUPTS, MessageMembers, TOOL};
-use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json, JsonType, Members, get};
+use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json, JsonType, Members, SmallMap, get};
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 const PENDING_CALLS: &str = "pendingToolCallIds";
 
 #[derive(Debug, Default)]
-pub(super) struct CallTracker(HashMap<Box<str>, bool>);
+pub(super) struct CallTracker(SmallMap<Box<str>, bool>);
 
 impl CallTracker {
     pub(crate) fn apply(&mut self, event: &mut Event<'_>, report: &mut TranslationReport) {
@@ -56,8 +56,8 @@ impl CallTracker {
 
     /// Returns about the bytes that it has allocated.
     pub(crate) fn heap_size(&self) -> usize {
-        let ids: usize = self.0.keys().map(|id| memory_limits::allocation_size(id.len())).sum();
-        ids + memory_limits::table_size::<(Box<str>, bool)>(self.0.capacity())
+        let ids: usize = self.0.iter().map(|(id, _)| memory_limits::allocation_size(id.len())).sum();
+        ids + memory_limits::map_size(&self.0)
     }
 
     fn insert(&mut self, id: &str, answered: bool) {

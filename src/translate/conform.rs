@@ -22,18 +22,22 @@ pub(super) fn conform<'a>(mut event: Event<'a>, report: &mut TranslationReport) 
     if kind == EventType::MessagesSnapshot {
         message_repair::repair_snapshot(&mut event, report);
     }
-    let broken: Vec<&Slot> = event
-        .members
-        .iter()
-        .filter_map(|(key, value)| match key {
-            MemberKey::Known(field) => kind.slot(*field).filter(|slot| !fits_slot(kind, slot, value)),
-            MemberKey::Other(_) => None,
-        })
-        .collect();
+    let mut broken: Vec<&Slot> = Vec::new();
+    let mut found_fields = 0;
+    for (key, value) in &event.members {
+        let MemberKey::Known(field) = key else { continue };
+        found_fields |= field_bit(*field);
+        broken.extend(kind.slot(*field).filter(|slot| !fits_slot(kind, slot, value)));
+    }
     // The client reads the owner of every event, also of those that have none, and null is not its absence.
-    if kind.slot(Field::SubagentRunId).is_none() && event.get(Field::SubagentRunId).is_some_and(Json::is_null) {
+    if event.get(Field::SubagentRunId).is_some_and(Json::is_null) && kind.slot(Field::SubagentRunId).is_none() {
         event.remove(Field::SubagentRunId);
         report.count_repair(EventRepair::NullDropped);
+    }
+    let is_complete = kind.slots().iter().all(|slot| !slot.required || found_fields & field_bit(slot.field) != 0);
+    // Most events are as they should be.
+    if broken.is_empty() && is_complete {
+        return event;
     }
     let mut carried = Members::new();
     for slot in broken {
@@ -51,6 +55,10 @@ pub(super) fn conform<'a>(mut event: Event<'a>, report: &mut TranslationReport) 
         }
     }
     event
+}
+
+const fn field_bit(field: Field) -> u64 {
+    1 << field as u32
 }
 
 fn fits_slot(kind: EventType, slot: &Slot, value: &Json<'_>) -> bool {

@@ -11,8 +11,7 @@ use super::report::TranslationReport;
 use super::{carry, memory_limits};
 use crate::codec::json;
 use crate::event::input::{ACTIVITY, MessageMembers, REASONING, TOOL};
-use crate::event::{Event, EventRepair, EventType, Field, Json, MemberKey, Members, get, remove, set};
-use std::collections::HashMap;
+use crate::event::{Event, EventRepair, EventType, Field, Json, MemberKey, Members, SmallMap, get, remove, set};
 
 /// Maximum number of tracked ids, which bounds memory against a malicious agent; further ids pass unchanged.
 pub(super) const IDS_LIMIT: usize = 100_000;
@@ -68,7 +67,7 @@ impl MessageKind {
 
 #[derive(Debug, Default)]
 pub(super) struct MessageIdMap {
-    claims: HashMap<Box<str>, IdClaim>,
+    claims: SmallMap<Box<str>, IdClaim>,
     has_renames: bool,
 }
 
@@ -110,7 +109,8 @@ impl MessageIdMap {
         let mut name = id.clone().into_owned();
         loop {
             name = name.with_suffix(&format!(":{}", sort.suffix()));
-            let taken = name.text().map(|name| Box::from(&*name)).filter(|name| !self.claims.contains_key(name));
+            let taken =
+                name.text().map(|name| Box::from(&*name)).filter(|name: &Box<str>| !self.claims.contains_key(&**name));
             if let Some(free) = taken {
                 self.claims.insert(free, IdClaim { is_generated: true, ..IdClaim::default() });
                 break;
@@ -248,7 +248,7 @@ impl MessageIdMap {
             let list = claim.renamed_kinds.capacity() * size_of::<(MessageKind, Json<'_>)>();
             memory_limits::allocation_size(id.len()) + memory_limits::allocation_size(list) + names
         });
-        claims.sum::<usize>() + memory_limits::table_size::<(Box<str>, IdClaim)>(self.claims.capacity())
+        claims.sum::<usize>() + memory_limits::map_size(&self.claims)
     }
 
     /// Creates the map from the messages before a run, whose metadata contains the original ids.
@@ -265,8 +265,9 @@ impl MessageIdMap {
         }
         for (id, own, sort) in made {
             let (Some(name), Some(own)) = (id.text(), own.text()) else { continue };
-            names.claims.entry(Box::from(&*name)).or_default().is_generated = true;
-            names.claims.entry(Box::from(&*own)).or_default().renamed_kinds.push((sort, id.clone().into_owned()));
+            names.claims.update(Box::from(&*name), |claim| claim.is_generated = true);
+            let renamed = (sort, id.clone().into_owned());
+            names.claims.update(Box::from(&*own), |claim| claim.renamed_kinds.push(renamed));
             names.has_renames = true;
         }
         names

@@ -69,7 +69,7 @@ impl EventReader {
     }
 
     pub(crate) fn read_frame(&mut self, data: &str, sink: &mut impl EventSink) {
-        if data.trim() == DONE_MARKER {
+        if !data.starts_with('{') && data.trim() == DONE_MARKER {
             return sink.report().count_loss(EventLoss::DoneMarker);
         }
         self.detect(data, sink);
@@ -477,8 +477,16 @@ fn continued_call<'p>(row: &EventRow, parts: &'p IncomingEvent<'_>) -> Option<&'
 
 /// Returns true for a delta that adds nothing to JSON text.
 fn is_blank(delta: Option<&Json<'_>>) -> bool {
-    let is_space = |text: &str| text.bytes().all(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r'));
-    delta.is_none_or(|delta| delta.is_null() || delta.text().is_some_and(|text| is_space(&text)))
+    let is_space = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
+    delta.is_none_or(|delta| match delta.json_type() {
+        JsonType::Null => true,
+        JsonType::String => match delta.unquoted().bytes().find(|byte| !is_space(byte)) {
+            // An escape may be a space.
+            Some(b'\\') => delta.text().is_some_and(|text| text.bytes().all(|byte| is_space(&byte))),
+            first => first.is_none(),
+        },
+        _ => false,
+    })
 }
 
 fn is_object(parts: &IncomingEvent<'_>) -> bool {

@@ -64,6 +64,8 @@ pub(crate) fn write_comment(out: &mut Vec<u8>, text: &str) {
 
 /// Writes each line of `text` after `prefix`, split as event streams are.
 fn write_lines(out: &mut Vec<u8>, prefix: &[u8], text: &str) {
+    // Most text is one line.
+    out.reserve(prefix.len() + text.len() + 2 * "\n".len());
     let mut rest = text.as_bytes();
     loop {
         out.extend_from_slice(prefix);

@@ -7,6 +7,9 @@ use crate::event::{Event, EventLoss, EventType};
 use crate::translate::StreamError;
 use crate::translate::repeated_frames::{FoundValues, RepeatedFrames};
 
+/// Bytes that are enough for most frames, so that they are written without growing a buffer.
+const USUAL_FRAME: usize = 512;
+
 impl EventWriter {
     /// Keeps the frame that begins at `before` if it fits into the budget.
     pub(super) fn commit_frame(
@@ -74,6 +77,7 @@ impl EventWriter {
 
     pub(super) fn write_frame(&mut self, out: &mut Vec<u8>, wire: &str, fill: impl FnOnce(&mut ObjectWriter<'_>)) {
         self.scratch.clear();
+        self.scratch.reserve(USUAL_FRAME);
         let mut object = ObjectWriter::begin(&mut self.scratch);
         object.string_member(json::TYPE, wire);
         fill(&mut object);

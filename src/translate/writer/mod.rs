@@ -23,7 +23,7 @@ use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json, PROTOC
 #[derive(Debug)]
 pub(super) struct EventWriter {
     pub(super) peer: PeerDialect,
-    /// label of each event type's row; compact, because there are many streams
+    /// label of each event type's row, unless the peer is canonical; compact, because there are many streams
     labels: Box<[Option<u16>]>,
     chunk_names: ChunkNames,
     chunk_unfolder: ChunkUnfolder,
@@ -73,9 +73,10 @@ fn row_label(side: PeerDialect, kind: EventType) -> Option<u16> {
 impl EventWriter {
     /// Creates a writer; `ids` are those known before the start event.
     pub(crate) fn new(peer: PeerDialect, ids: Option<&RunIds>) -> Self {
+        let kinds_with_row = if peer.dialect.is_canonical() { &[] } else { EventType::ALL };
         EventWriter {
             peer,
-            labels: EventType::ALL.iter().map(|kind| row_label(peer, *kind)).collect(),
+            labels: kinds_with_row.iter().map(|kind| row_label(peer, *kind)).collect(),
             chunk_names: ChunkNames::default(),
             chunk_unfolder: ChunkUnfolder::default(),
             adapter: peer.new_adapter(),
@@ -225,7 +226,7 @@ impl EventWriter {
     }
 
     pub(super) fn row_of(&self, kind: EventType) -> Option<(usize, &'static EventRow)> {
-        let label = usize::from(self.labels[kind as usize]?);
+        let label = usize::from((*self.labels.get(kind as usize)?)?);
         Some((label, self.peer.dialect.row_at_label(label, kind)))
     }
 
