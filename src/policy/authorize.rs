@@ -110,6 +110,7 @@ fn scope_challenge(scopes: &[String]) -> HeaderValue {
 mod tests {
     use super::*;
     use serde_json::json;
+    use std::sync::OnceLock;
 
     fn caller(tenant: Option<&str>, scopes: &[&str], claims: Value) -> Identity {
         let Value::Object(claims) = claims else { panic!("claims are an object") };
@@ -123,6 +124,7 @@ mod tests {
             expires: None,
             key_id: None,
             claims,
+            run_key: OnceLock::new(),
         }
     }
 

@@ -1,4 +1,4 @@
-//! A check in front of a service.
+//! Checks in front of a service.
 
 use super::dry_run::{DryRun, GateReport};
 use crate::error::Rejection;
@@ -6,11 +6,12 @@ use futures_util::future::BoxFuture;
 use http::Request;
 use http::request::Parts;
 use std::future::Future;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use tower::Service;
 
 /// Checks the head of a request before it reaches a service.
-pub(crate) trait Gate: Clone + Send + Sync + 'static {
+pub(crate) trait Gate: Send + Sync + 'static {
     /// Lets the request pass, possibly with new extensions, or rejects it.
     fn pass(&self, head: &mut Parts) -> impl Future<Output = Result<(), Rejection>> + Send;
 
@@ -18,28 +19,75 @@ pub(crate) trait Gate: Clone + Send + Sync + 'static {
     fn dry_run(&self, head: &Parts) -> GateReport;
 }
 
-#[derive(Clone)]
-pub(crate) struct GateService<G, S> {
-    gate: G,
-    inner: S,
+/// Gates in the order in which requests pass them: none, or a list and one more.
+pub(crate) trait GateSequence: Send + Sync + 'static {
+    fn pass_all(&self, head: &mut Parts) -> impl Future<Output = Result<(), Rejection>> + Send;
+
+    fn dry_run_all(&self, head: &Parts, all: &mut Vec<GateReport>);
 }
 
-impl<G, S> GateService<G, S> {
-    pub(crate) fn new(gate: G, inner: S) -> Self {
-        GateService { gate, inner }
+impl GateSequence for () {
+    async fn pass_all(&self, _: &mut Parts) -> Result<(), Rejection> {
+        Ok(())
+    }
+
+    fn dry_run_all(&self, _: &Parts, _: &mut Vec<GateReport>) {}
+}
+
+impl<L: GateSequence, G: Gate> GateSequence for (L, G) {
+    async fn pass_all(&self, head: &mut Parts) -> Result<(), Rejection> {
+        self.0.pass_all(head).await?;
+        self.1.pass(head).await
+    }
+
+    fn dry_run_all(&self, head: &Parts, all: &mut Vec<GateReport>) {
+        self.0.dry_run_all(head, all);
+        all.push(self.1.dry_run(head));
     }
 }
 
-impl<G: Gate, S: DryRun> DryRun for GateService<G, S> {
+/// Builds a [`GateService`].
+pub(crate) struct GateBuilder<L>(L);
+
+impl GateBuilder<()> {
+    pub(crate) fn new() -> Self {
+        GateBuilder(())
+    }
+}
+
+impl<L: GateSequence> GateBuilder<L> {
+    /// Adds a gate behind the others.
+    pub(crate) fn gate<G: Gate>(self, gate: G) -> GateBuilder<(L, G)> {
+        GateBuilder((self.0, gate))
+    }
+
+    pub(crate) fn service<S>(self, inner: S) -> GateService<L, S> {
+        GateService { gates: Arc::new(self.0), inner }
+    }
+}
+
+/// A service behind gates. One future walks them all, since most of them never wait.
+pub(crate) struct GateService<L, S> {
+    gates: Arc<L>,
+    inner: S,
+}
+
+impl<L, S: Clone> Clone for GateService<L, S> {
+    fn clone(&self) -> Self {
+        GateService { gates: Arc::clone(&self.gates), inner: self.inner.clone() }
+    }
+}
+
+impl<L: GateSequence, S: DryRun> DryRun for GateService<L, S> {
     fn dry_run_all(&self, head: &Parts, all: &mut Vec<GateReport>) {
-        all.push(self.gate.dry_run(head));
+        self.gates.dry_run_all(head, all);
         self.inner.dry_run_all(head, all);
     }
 }
 
-impl<G, S, B> Service<Request<B>> for GateService<G, S>
+impl<L, S, B> Service<Request<B>> for GateService<L, S>
 where
-    G: Gate,
+    L: GateSequence,
     B: Send + 'static,
     S: Service<Request<B>, Error = Rejection> + Clone + Send + 'static,
     S::Future: Send,
@@ -53,13 +101,13 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let gate = self.gate.clone();
+        let gates = Arc::clone(&self.gates);
         // tower: call the service that was polled ready, and keep the clone for the next call.
         let fresh = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, fresh);
         Box::pin(async move {
             let (mut head, body) = request.into_parts();
-            gate.pass(&mut head).await?;
+            gates.pass_all(&mut head).await?;
             inner.call(Request::from_parts(head, body)).await
         })
     }

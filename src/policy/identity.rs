@@ -1,5 +1,6 @@
 //! The identity of an authenticated caller.
 
+use crate::net::digest::Sha256Digest;
 use crate::telemetry::internal_event::CallerInfo;
 use crate::telemetry::label::AuthMethod;
 use http::request::Parts;
@@ -25,6 +26,8 @@ pub struct Identity {
     pub(crate) key_id: Option<String>,
     /// the token's claims; empty for an API key
     pub(crate) claims: Map<String, Value>,
+    /// the key under which the caller's runs are counted, once it was needed
+    pub(crate) run_key: OnceLock<Sha256Digest>,
 }
 
 impl Identity {
@@ -62,9 +65,9 @@ impl CallerContext {
         self.0.identity.get()
     }
 
-    pub(crate) fn set_identity(&self, identity: Identity) {
+    pub(crate) fn set_identity(&self, identity: Arc<Identity>) {
         // Only one gate sets it, once per request.
-        let _ = self.0.identity.set(Arc::new(identity));
+        let _ = self.0.identity.set(identity);
     }
 
     pub(crate) fn set_address(&self, address: IpAddr) {

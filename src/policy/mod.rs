@@ -40,7 +40,7 @@ use self::client_addr::{ClientAddrGate, ClientAddrResolver};
 use self::concurrency::{ConcurrencyLimiter, StreamGate};
 use self::cors::CorsPolicy;
 use self::dry_run::DryRun;
-use self::gate::GateService;
+use self::gate::GateBuilder;
 use self::host::{HeadRules, HostGate};
 use self::limit::{LimitGate, LimitStage, RequestLimiter};
 use self::thread_owner::ThreadOwnership;
@@ -55,7 +55,7 @@ use crate::telemetry::internal_event::report_redis_link;
 use http::request::Parts;
 use http::{HeaderMap, Request, Response};
 use std::sync::Arc;
-use tower::{Service, ServiceBuilder};
+use tower::Service;
 
 /// The policy of one configuration, shared by all requests.
 pub struct RequestPolicy {
@@ -167,22 +167,22 @@ where
 {
     let RequestPolicy { auth, host, addresses, limits, streams, .. } = &**policy;
     let limit_gate = |stage| LimitGate { limiter: Arc::clone(limits), stage };
-    ServiceBuilder::new()
+    GateBuilder::new()
         // Refuse invalid HTTP before anything else looks at the request.
-        .layer_fn(|inner| GateService::new(HostGate(Arc::clone(host)), inner))
+        .gate(HostGate(Arc::clone(host)))
         // Refuse foreign web pages before doing any work for them.
-        .layer_fn(|inner| GateService::new(cors::OriginGate, inner))
+        .gate(cors::OriginGate)
         // Find the client's address, since the limits below may count by it.
-        .layer_fn(|inner| GateService::new(ClientAddrGate(Arc::clone(addresses)), inner))
+        .gate(ClientAddrGate(Arc::clone(addresses)))
         // Stop floods before expensive work such as verifying a signature.
-        .layer_fn(|inner| GateService::new(limit_gate(LimitStage::BeforeAuth), inner))
+        .gate(limit_gate(LimitStage::BeforeAuth))
         // Everything below needs to know the caller.
-        .layer_fn(|inner| GateService::new(AuthenticationGate(Arc::clone(auth)), inner))
+        .gate(AuthenticationGate(Arc::clone(auth)))
         // Before the caller's quota, so that forbidden requests do not use it up.
-        .layer_fn(|inner| GateService::new(AuthorizationGate, inner))
+        .gate(AuthorizationGate)
         // Before a permit is taken, so that refused requests do not occupy one.
-        .layer_fn(|inner| GateService::new(limit_gate(LimitStage::AfterAuth), inner))
+        .gate(limit_gate(LimitStage::AfterAuth))
         // Last, since its permit is held for the whole run.
-        .layer_fn(|inner| GateService::new(StreamGate(Arc::clone(streams)), inner))
+        .gate(StreamGate(Arc::clone(streams)))
         .service(leaf)
 }

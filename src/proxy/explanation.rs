@@ -8,7 +8,7 @@ use super::routes::{PathMatch, PathTarget, RouteEntry};
 use super::run_start::RunPreview;
 use super::stack;
 use super::two_step;
-use super::upstream::{self, AgentOperation, UpstreamRequest};
+use super::upstream::{AgentOperation, AgentRequestHead, UpstreamRequest};
 use crate::config::access::{AccessConfig, OnExpiry};
 use crate::config::header_names::{METHOD, REQUEST_ID, SCOPES, SUBJECT, TENANT, TIER, TRACEPARENT, TRACESTATE};
 use crate::config::replay::OnDisconnect;
@@ -285,10 +285,10 @@ impl Gateway {
         let mut explained = Vec::new();
         let mut method = String::new();
         if let Some(upstream) = route.cluster.settings.upstreams.first()
-            && let Ok(sent) = upstream::request_head(upstream, &request, &request.start_span(upstream, ""))
+            && let Ok(sent) = AgentRequestHead::for_request(upstream, &request, &request.start_span(upstream, ""))
         {
             method = sent.method.to_string();
-            let known = sent.headers.iter().filter(|(name, _)| *name != header::CONTENT_LENGTH || bytes.is_some());
+            let known = sent.fields.iter().filter(|(name, _)| *name != header::CONTENT_LENGTH || bytes.is_some());
             explained
                 .extend(known.map(|(name, value)| self.explain_field(matched, name, value.to_str().unwrap_or(MASK))));
         }

@@ -1,12 +1,18 @@
 //! Logging: one line per event on stderr, as JSON unless stderr is a terminal.
 
+mod json_lines;
+mod line_queue;
+
+pub(crate) use self::line_queue::LogGuard;
+
+use self::json_lines::JsonLines;
+use self::line_queue::LineQueue;
 use super::{Metrics, internal_event};
 use std::fmt::Display;
 use std::io::IsTerminal;
 use std::panic::PanicHookInfo;
 use std::sync::OnceLock;
 use std::time::Duration;
-use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::filter::{LevelFilter, ParseError};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -24,12 +30,9 @@ const MAX_BUFFERED_LINES: usize = 8192;
 
 const LOSS_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Flushes buffered lines when dropped, for at most a second.
-pub(crate) struct LogGuard(#[expect(dead_code, reason = "held for its drop")] WorkerGuard);
-
 /// Starts logging for the process. If the filter is invalid, logs a warning and uses the default. Later calls have no
-/// effect.
-pub(crate) fn init() -> LogGuard {
+/// effect. Returns no guard if the system has no thread for writing lines: then there is no log.
+pub(crate) fn init() -> Option<LogGuard> {
     let written = std::env::var_os(FILTER_VARIABLE).map(|written| written.to_string_lossy().into_owned());
     let filter = written.as_deref().map(str::trim).filter(|written| !written.is_empty());
     let read = filter.map_or(Ok(EnvFilter::new(DEFAULT_FILTER)), parse_filter);
@@ -37,29 +40,24 @@ pub(crate) fn init() -> LogGuard {
         Ok(filter) => (filter, None),
         Err(mistake) => (EnvFilter::new(DEFAULT_FILTER), Some(mistake)),
     };
-    let (stderr, guard) = NonBlockingBuilder::default()
-        .buffered_lines_limit(MAX_BUFFERED_LINES)
-        .lossy(true)
-        .thread_name("log")
-        .finish(std::io::stderr());
-    let dropped = stderr.error_counter();
+    let (queue, guard) = LineQueue::start(MAX_BUFFERED_LINES, std::io::stderr()).ok()?;
     let (filter, handle) = reload::Layer::new(filter);
-    let lines = tracing_subscriber::fmt::layer().with_writer(stderr).with_target(false);
+    let lines = tracing_subscriber::fmt::layer().with_writer(queue.clone()).with_target(false);
     let lines = if std::io::stderr().is_terminal() {
         lines.with_ansi(std::env::var_os("NO_COLOR").is_none()).boxed()
     } else {
-        lines.json().flatten_event(true).boxed()
+        lines.json().event_format(JsonLines::default()).boxed()
     };
     // A later call (tests, the demo) keeps the first subscriber.
     if tracing_subscriber::registry().with(filter).with(lines).try_init().is_ok() {
         let _ = FILTER_HANDLE.set(handle);
-        let _ = DROPPED_LINES.set(dropped);
+        let _ = QUEUE.set(queue);
     }
     if let Some(mistake) = mistake {
         internal_event::LogFilterInvalid { variable: FILTER_VARIABLE, mistake: &mistake }.emit();
     }
     std::panic::set_hook(Box::new(log_panic));
-    LogGuard(guard)
+    Some(guard)
 }
 
 /// Logs a panic as one line; the default message would break the log format.
@@ -72,12 +70,12 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
 
 /// Counts the lines that did not fit into the buffer, and logs their number as soon as a line fits again. Never returns.
 pub(crate) async fn report_dropped_lines(metrics: &Metrics) {
-    let Some(dropped) = DROPPED_LINES.get() else { return std::future::pending().await };
+    let Some(queue) = QUEUE.get() else { return std::future::pending().await };
     let (mut counted, mut unreported) = (0, 0);
     let mut checks = tokio::time::interval(LOSS_CHECK_INTERVAL);
     loop {
         checks.tick().await;
-        let total = dropped.dropped_lines();
+        let total = queue.dropped_lines();
         let new = u64::try_from(total.saturating_sub(counted)).unwrap_or(u64::MAX);
         counted = total;
         unreported += new;
@@ -86,7 +84,7 @@ pub(crate) async fn report_dropped_lines(metrics: &Metrics) {
             continue;
         }
         internal_event::LogLinesDropped { lines: unreported }.emit();
-        if dropped.dropped_lines() == total {
+        if queue.dropped_lines() == total {
             unreported = 0;
         } else {
             // The report itself was dropped, and does not count.
@@ -95,7 +93,7 @@ pub(crate) async fn report_dropped_lines(metrics: &Metrics) {
     }
 }
 
-static DROPPED_LINES: OnceLock<ErrorCounter> = OnceLock::new();
+static QUEUE: OnceLock<LineQueue> = OnceLock::new();
 
 static FILTER_HANDLE: OnceLock<reload::Handle<EnvFilter, Registry>> = OnceLock::new();
 

@@ -125,7 +125,6 @@ const DEPENDENCY_MODULES: &[(&str, &str)] = &[
     ("tokio-rustls", "net telemetry config policy proxy admin"),
     ("tower", "policy proxy admin demo"),
     ("tracing", EVERYWHERE),
-    ("tracing-appender", "telemetry"),
     ("tracing-subscriber", "telemetry app cli"),
     ("uuid", "telemetry policy proxy cli"),
     ("x509-parser", "config proxy"),

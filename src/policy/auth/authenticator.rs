@@ -8,6 +8,7 @@ use super::jwt::{self, UnverifiedToken};
 use super::protected_resource::ProtectedResource;
 use crate::config::Config;
 use crate::net::BackgroundTask;
+use crate::net::digest::sha256;
 use crate::policy::identity::Identity;
 use crate::policy::policy_error::PolicyError;
 use crate::policy::route_match::RouteMatch;
@@ -111,18 +112,20 @@ impl Authenticator {
         matched: &RouteMatch,
         head: &Parts,
         now: SystemTime,
-    ) -> Result<Identity, AuthFailure> {
+    ) -> Result<Arc<Identity>, AuthFailure> {
         let fields = self.key_fields(matched);
         let found = Credential::from_head(head, &fields).map_err(|reason| (AuthMethod::None, reason))?;
         let tokens = self.issuers_for(matched).next().is_some();
         let keys = fields.contains(&&header::AUTHORIZATION);
         match found {
             Credential::None => Err((AuthMethod::None, AuthReason::Missing)),
-            Credential::Key(field, key) => self.authenticate_key(matched, field, key, now),
+            Credential::Key(field, key) => self.authenticate_key(matched, field, key, now).map(Arc::new),
             Credential::Bearer(token) if tokens && (jwt::is_jwt_shaped(token) || !keys) => {
                 self.authenticate_token(matched, token, now).await.map_err(|reason| (AuthMethod::Jwt, reason))
             }
-            Credential::Bearer(key) if keys => self.authenticate_key(matched, &header::AUTHORIZATION, key, now),
+            Credential::Bearer(key) if keys => {
+                self.authenticate_key(matched, &header::AUTHORIZATION, key, now).map(Arc::new)
+            }
             // The route accepts neither tokens nor keys in this field.
             Credential::Bearer(_) => Err((AuthMethod::None, AuthReason::Malformed)),
         }
@@ -131,13 +134,26 @@ impl Authenticator {
     async fn authenticate_token(
         &self,
         matched: &RouteMatch,
-        token: &[u8],
+        text: &[u8],
         now: SystemTime,
-    ) -> Result<Identity, AuthReason> {
-        let token = UnverifiedToken::parse(token)?;
+    ) -> Result<Arc<Identity>, AuthReason> {
+        if text.len() > jwt::MAX_TOKEN_BYTES {
+            return Err(AuthReason::TooLarge);
+        }
+        let digest = sha256(text);
+        // Only issuers that would be chosen by the token's `iss` can have verified it.
+        let is_chosen = |issuer: &&Arc<TokenIssuer>| {
+            let chosen = self.by_issuer.get(&issuer.settings.issuer);
+            chosen.is_some_and(|at| Arc::ptr_eq(&self.issuers[*at], issuer))
+        };
+        let known = self.issuers_for(matched).filter(is_chosen).find_map(|issuer| issuer.recall(&digest, now));
+        if let Some(known) = known {
+            return known;
+        }
+        let token = UnverifiedToken::parse(text)?;
         let issuer = self.by_issuer.get(token.issuer()?).map(|at| &self.issuers[*at]);
         let is_accepted = |issuer: &&Arc<TokenIssuer>| matched.access.methods.iter().any(|name| **name == *issuer.name);
-        issuer.filter(is_accepted).ok_or(AuthReason::Issuer)?.verify(token, now).await
+        issuer.filter(is_accepted).ok_or(AuthReason::Issuer)?.verify(token, digest, text.len(), now).await
     }
 
     /// Looks for the API key in the route's lists for this header field.

@@ -12,8 +12,10 @@
 use super::document::{DocumentFetcher, DocumentUrl, DocumentUrlError, FetchError};
 use super::jwt::UnverifiedToken;
 use super::key_set::{KeySet, KeySetError};
+use super::verified_callers::VerifiedCaller;
 use crate::config::access::{Algorithm, IssuerConfig as Settings, IssuerKeysConfig};
 use crate::config::source::KeyMismatch;
+use crate::net::digest::Sha256Digest;
 use crate::net::file_watcher::{WatchError, Watched};
 use crate::policy::identity::Identity;
 use crate::policy::policy_error::PolicyError;
@@ -166,9 +168,23 @@ impl TokenIssuer {
         }
     }
 
-    pub(crate) async fn verify(&self, token: UnverifiedToken<'_>, now: SystemTime) -> Result<Identity, AuthReason> {
+    /// Returns the caller of a token that was verified with the present keys, if the token is still valid. `None` if the
+    /// token has to be verified.
+    pub(crate) fn recall(&self, digest: &Sha256Digest, now: SystemTime) -> Option<Result<Arc<Identity>, AuthReason>> {
+        let VerifiedCaller { identity, times, .. } = self.keys()?.callers.find(digest)?;
+        Some(times.check(self.settings.leeway, now).map(|()| identity))
+    }
+
+    /// Verifies a token, whose text has this digest and length.
+    pub(crate) async fn verify(
+        &self,
+        token: UnverifiedToken<'_>,
+        digest: Sha256Digest,
+        length: usize,
+        now: SystemTime,
+    ) -> Result<Arc<Identity>, AuthReason> {
         token.check_header(&self.settings)?;
-        let keys = self.keys();
+        let mut keys = self.keys();
         let mut checked = check_signature(keys.as_deref(), &token);
         if let IssuerKeySource::Remote(remote) = &self.source
             && checked.is_err()
@@ -179,10 +195,16 @@ impl TokenIssuer {
             // With the same keys, a forged token would cost twice as much.
             if keys.as_ref().map(Arc::as_ptr) != refreshed.as_ref().map(Arc::as_ptr) {
                 checked = check_signature(refreshed.as_deref(), &token);
+                keys = refreshed;
             }
         }
         checked?;
-        token.into_identity(&self.settings, &self.name, now)
+        let times = token.times();
+        let identity = Arc::new(token.into_identity(&self.settings, &self.name, now)?);
+        if let Some(keys) = keys {
+            keys.callers.insert(digest, VerifiedCaller { identity: Arc::clone(&identity), times: times?, length });
+        }
+        Ok(identity)
     }
 
     fn keys(&self) -> Option<Arc<KeySet>> {

@@ -18,11 +18,11 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use serde_json::{Map, Value};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Maximum length of a token in bytes.
-const MAX_TOKEN_BYTES: usize = 8 << 10;
+pub(super) const MAX_TOKEN_BYTES: usize = 8 << 10;
 
 /// Longest name of a caller, tenant or tier, in characters.
 const MAX_NAME_CHARS: usize = 256;
@@ -108,6 +108,10 @@ impl<'t> UnverifiedToken<'t> {
         }
     }
 
+    pub(crate) fn times(&self) -> Result<TokenTimes, AuthReason> {
+        TokenClaims(&self.claims).times()
+    }
+
     /// Validates the claims and returns the caller. Call this only after verifying the signature with a key of
     /// `issuer`.
     pub(crate) fn into_identity(
@@ -121,7 +125,8 @@ impl<'t> UnverifiedToken<'t> {
         if self.issuer()? != issuer.issuer {
             return Err(AuthReason::Issuer);
         }
-        let expires = claims.check_times(issuer.leeway, now)?;
+        let times = claims.times()?;
+        times.check(issuer.leeway, now)?;
         claims.check_audience(&issuer.audiences)?;
         let names = &issuer.claims;
         let optional = |name: &Option<String>| name.as_ref().map_or(Ok(None), |name| claims.name_claim(name));
@@ -132,32 +137,48 @@ impl<'t> UnverifiedToken<'t> {
             tenant: optional(&names.tenant)?,
             tier: optional(&names.tier)?,
             scopes: claims.scopes(&names.scopes)?,
-            expires: Some(expires),
+            expires: Some(UNIX_EPOCH + Duration::from_secs_f64(times.expires + issuer.leeway.as_secs_f64())),
             key_id: None,
             claims: self.claims,
+            run_key: OnceLock::new(),
         })
+    }
+}
+
+/// When a token is valid, in seconds since the epoch.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct TokenTimes {
+    /// `exp`
+    expires: f64,
+    /// the later of `nbf` and `iat`
+    begins: f64,
+}
+
+impl TokenTimes {
+    /// Checks that the token is valid now.
+    pub(crate) fn check(&self, leeway: Duration, now: SystemTime) -> Result<(), AuthReason> {
+        let now = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        let leeway = leeway.as_secs_f64();
+        // Section 4.1.4: "the current date/time MUST be before the expiration date/time".
+        if now >= self.expires + leeway {
+            return Err(AuthReason::Expired);
+        }
+        // Section 4.1.5: "the current date/time MUST be after or equal to the not-before date/time". A token from the
+        // future means a wrong clock or a forgery.
+        if self.begins > now + leeway {
+            return Err(AuthReason::NotYetValid);
+        }
+        Ok(())
     }
 }
 
 struct TokenClaims<'t>(&'t Map<String, Value>);
 
 impl TokenClaims<'_> {
-    /// Checks that the token is valid now; returns the time by which its runs must end.
-    fn check_times(&self, leeway: Duration, now: SystemTime) -> Result<SystemTime, AuthReason> {
-        let now = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-        let leeway = leeway.as_secs_f64();
+    fn times(&self) -> Result<TokenTimes, AuthReason> {
         let expires = self.numeric_date("exp")?.ok_or(AuthReason::Claims)?;
         let begins = [self.numeric_date("nbf")?, self.numeric_date("iat")?];
-        // Section 4.1.4: "the current date/time MUST be before the expiration date/time".
-        if now >= expires + leeway {
-            return Err(AuthReason::Expired);
-        }
-        // Section 4.1.5: "the current date/time MUST be after or equal to the not-before date/time". A token from the
-        // future means a wrong clock or a forgery.
-        if begins.into_iter().flatten().any(|begin| begin > now + leeway) {
-            return Err(AuthReason::NotYetValid);
-        }
-        Ok(UNIX_EPOCH + Duration::from_secs_f64(expires + leeway))
+        Ok(TokenTimes { expires, begins: begins.into_iter().flatten().fold(0.0, f64::max) })
     }
 
     /// Reads a NumericDate (section 2): "a JSON numeric value representing the number of seconds from

@@ -4,6 +4,7 @@
 //! permitted algorithms are determined here, when it is loaded. The algorithm in a token only selects among these.
 
 use super::jwt::UnverifiedToken;
+use super::verified_callers::VerifiedCallers;
 use super::verified_tokens::VerifiedTokens;
 use crate::config::access::Algorithm;
 use crate::telemetry::label::AuthReason;
@@ -70,6 +71,7 @@ pub(super) enum KeySetError {
 pub(super) struct KeySet {
     keys: Vec<VerifyingKey>,
     verified: VerifiedTokens,
+    pub(super) callers: VerifiedCallers,
     /// the unusable keys and why, for the log
     pub(crate) ignored: Option<String>,
 }
@@ -89,7 +91,7 @@ impl fmt::Debug for KeySet {
 
 impl KeySet {
     fn new(keys: Vec<VerifyingKey>, ignored: Option<String>) -> KeySet {
-        KeySet { keys, verified: VerifiedTokens::default(), ignored }
+        KeySet { keys, verified: VerifiedTokens::default(), callers: VerifiedCallers::default(), ignored }
     }
 
     /// Reads the keys from a JWKS that `allowed` permits, and ignores the others.

@@ -12,6 +12,7 @@ mod credential;
 mod document;
 mod jwt;
 mod verified_tokens;
+mod verified_callers;
 mod key_set;
 mod jwks;
 mod protected_resource;

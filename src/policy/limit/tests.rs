@@ -9,6 +9,7 @@ use http::{HeaderName, Request};
 use std::collections::HashSet;
 use std::net::IpAddr;
 use std::num::{NonZeroU32, NonZeroUsize};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn quota(requests: u32, per: Duration, burst: u32) -> RateLimitQuota {
@@ -148,6 +149,7 @@ fn identity(subject: &str, tenant: Option<&str>) -> Identity {
         expires: None,
         key_id: None,
         claims: serde_json::from_str(r#"{"plan": {"id": 7}, "team": "red", "a.b": "dotted"}"#).expect("JSON"),
+        run_key: OnceLock::new(),
     }
 }
 
@@ -161,7 +163,7 @@ fn request(address: &str, fields: &[(&str, &str)], identity: Option<Identity>) -
     head.extensions.insert(ClientAddr(address.parse::<IpAddr>().expect("an address")));
     let caller = CallerContext::default();
     if let Some(identity) = identity {
-        caller.set_identity(identity);
+        caller.set_identity(Arc::new(identity));
     }
     head.extensions.insert(caller);
     head

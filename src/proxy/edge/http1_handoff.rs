@@ -131,9 +131,14 @@ impl BodyFraming {
         if head.get(9) == Some(&b'1') {
             return BodyFraming::parse(rest);
         }
-        let has =
-            |field: &[u8]| head.split(|byte| *byte == b'\n').any(|line| line.trim_ascii().eq_ignore_ascii_case(field));
-        Some(match (has(b"transfer-encoding: chunked"), has(b"connection: close")) {
+        let (mut is_chunked, mut is_last, mut start) = (false, false, 0);
+        for end in memchr::memchr_iter(b'\n', head) {
+            let line = head[start..end].trim_ascii();
+            is_chunked |= line.eq_ignore_ascii_case(b"transfer-encoding: chunked");
+            is_last |= line.eq_ignore_ascii_case(b"connection: close");
+            start = end + 1;
+        }
+        Some(match (is_chunked, is_last) {
             (true, false) => BodyFraming::Chunked,
             (true, true) => BodyFraming::ChunkedThenClose,
             (false, _) => BodyFraming::UntilClose,

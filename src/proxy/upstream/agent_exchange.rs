@@ -1,13 +1,12 @@
 //! One request and its response, over either version of HTTP.
 
 use super::http1_exchange::Http1Exchange;
+use super::request_head::AgentRequestHead;
 use bytes::Bytes;
 use http::response;
 use pingora_core::protocols::Stream;
-use pingora_core::protocols::http::v1::client::http_req_header_to_wire;
 use pingora_core::protocols::http::v2::client::Http2Session;
 use pingora_core::{BError, Error, ErrorType};
-use pingora_http::RequestHeader;
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -41,12 +40,12 @@ impl AgentExchange {
         matches!(self, AgentExchange::Http2(_))
     }
 
-    pub(super) async fn send(&mut self, head: RequestHeader, body: Option<Bytes>) -> Result<(), SendError> {
+    pub(super) async fn send(&mut self, head: &AgentRequestHead, body: Option<Bytes>) -> Result<(), SendError> {
         match self {
-            AgentExchange::Http1(exchange) => send_http1(exchange, &head, &body.unwrap_or_default()).await,
+            AgentExchange::Http1(exchange) => send_http1(exchange, head, &body.unwrap_or_default()).await,
             AgentExchange::Http2(session) => {
                 session.write_timeout = Some(WRITE_TIMEOUT);
-                let sent = session.write_request_header(Box::new(head), false);
+                let sent = head.to_http2().and_then(|head| session.write_request_header(Box::new(head), false));
                 sent.map_err(|cause| SendError { cause, has_head: false })?;
                 let sent = async {
                     if let Some(body) = body {
@@ -84,11 +83,8 @@ impl AgentExchange {
     }
 }
 
-async fn send_http1(exchange: &mut Http1Exchange, head: &RequestHeader, body: &[u8]) -> Result<(), SendError> {
-    let Some(head) = http_req_header_to_wire(head) else {
-        let cause = Error::explain(ErrorType::InvalidHTTPHeader, "the path of the request has forbidden characters");
-        return Err(SendError { cause, has_head: false });
-    };
+async fn send_http1(exchange: &mut Http1Exchange, head: &AgentRequestHead, body: &[u8]) -> Result<(), SendError> {
+    let head = head.to_http1();
     let mut written = 0;
     let cause = match timeout(WRITE_TIMEOUT, exchange.send(&head, body, &mut written)).await {
         Ok(Ok(())) => return Ok(()),

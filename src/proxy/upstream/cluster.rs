@@ -229,10 +229,9 @@ impl Cluster {
 
     /// Returns the connection to the pool once the response is complete.
     pub(in crate::proxy) async fn release(&self, connector: &Connector, session: Box<Session>) {
-        let Session { connection, in_flight, mut span, .. } = *session;
+        let Session { connection, mut span, .. } = *session;
         span.finish();
-        let target = &in_flight.endpoint;
-        self.dialer.release(connector, self.upstream_set.entry(target), target, connection).await;
+        self.dialer.release(connector, connection).await;
     }
 
     fn choose(&self, caller: &ReplayKey, tried: &[Arc<UpstreamEndpoint>]) -> Option<Arc<UpstreamEndpoint>> {

@@ -12,11 +12,13 @@ use futures_util::FutureExt;
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv};
 use pingora_core::connectors::{ConnectorOptions, TransportConnector};
+use pingora_core::protocols::Stream;
 use pingora_core::protocols::l4::socket::SocketAddr;
 use pingora_core::upstreams::peer::{HttpPeer, Peer};
 use pingora_core::{BError, ErrorType};
+use std::fmt;
 use std::net::Ipv4Addr;
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
@@ -39,8 +41,8 @@ struct AgentConnections {
     transport: TransportConnector,
 }
 
-impl std::fmt::Debug for Connector {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Connector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Connector")
     }
 }
@@ -66,7 +68,7 @@ impl AgentConnections {
         }
         // An agent that may choose has perhaps chosen HTTP/1.1.
         if versions.get_min_http_version() == 1
-            && let Some(stream) = self.http1.reused_stream(peer).await
+            && let Some(stream) = self.reuse_http1(peer).await
         {
             return Ok((AgentExchange::http1(stream), true));
         }
@@ -75,6 +77,47 @@ impl AgentConnections {
             return self.http2.open(peer, self.transport.new_stream(peer)).boxed().await;
         }
         Ok((AgentExchange::http1(self.http1.new_stream(peer).boxed().await?), false))
+    }
+}
+
+impl AgentConnections {
+    async fn reuse_http1(&self, peer: &HttpPeer) -> Option<Stream> {
+        let stream = self.http1.reused_stream(&PooledPeer(peer)).await?;
+        let digest = stream.get_socket_digest();
+        digest.is_some_and(|digest| digest.peer_addr() == Some(peer.address())).then_some(stream)
+    }
+}
+
+/// A peer whose connections are in the pool. pingora would ask the system for the other end of a connection at each use;
+/// `reuse_http1` compares the address to which it was opened instead.
+#[derive(Clone)]
+struct PooledPeer<'p>(&'p HttpPeer);
+
+impl fmt::Display for PooledPeer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Peer for PooledPeer<'_> {
+    fn address(&self) -> &SocketAddr {
+        self.0.address()
+    }
+
+    fn tls(&self) -> bool {
+        self.0.tls()
+    }
+
+    fn sni(&self) -> &str {
+        self.0.sni()
+    }
+
+    fn reuse_hash(&self) -> u64 {
+        self.0.reuse_hash()
+    }
+
+    fn matches_fd<V: AsRawFd>(&self, _: V) -> bool {
+        true
     }
 }
 
@@ -89,6 +132,8 @@ pub(super) struct PooledConnection {
     pub(super) exchange: AgentExchange,
     /// id of the TLS material used by this connection
     material_id: u64,
+    /// its place in the pool
+    pool_key: u64,
     /// returns an HTTP/2 stream to its connection
     h2_release: Option<Box<H2Release>>,
 }
@@ -134,8 +179,9 @@ impl AgentDialer {
             let detail = "The agent does not speak HTTP/2 (`http: 2` of the upstream).";
             return Err(Rejection::from(RejectionKind::UpstreamProtocol).with_detail(detail));
         }
+        let pool_key = peer.reuse_hash();
         let h2_release = is_h2.then(|| Box::new(H2Release { connections: Arc::clone(&connector.0), peer }));
-        let connection = PooledConnection { exchange, material_id: material.id, h2_release };
+        let connection = PooledConnection { exchange, material_id: material.id, pool_key, h2_release };
         Ok(DialedConnection { connection, is_reused })
     }
 
@@ -145,23 +191,14 @@ impl AgentDialer {
         opened.unwrap_or_else(|_| Err(pingora_core::Error::new(ErrorType::ConnectTimedout)))
     }
 
-    pub(super) async fn release(
-        &self,
-        connector: &Connector,
-        member: &UpstreamEntry,
-        target: &UpstreamEndpoint,
-        mut connection: PooledConnection,
-    ) {
-        let material = self.material();
+    pub(super) async fn release(&self, connector: &Connector, mut connection: PooledConnection) {
         // Connections made with other TLS material must not be reused. HTTP/2 streams return by themselves.
-        if material.id == connection.material_id && connection.h2_release.is_none() {
+        if self.material().id == connection.material_id && connection.h2_release.is_none() {
             let exchange = std::mem::replace(&mut connection.exchange, AgentExchange::Released);
             if let AgentExchange::Http1(exchange) = exchange
                 && let Some(stream) = exchange.into_connection().await
             {
-                // A peer is large and always the same, so it is not kept during a run.
-                let peer = self.http_peer(member, target, &material);
-                connector.0.http1.release_stream(stream, peer.reuse_hash(), Some(POOL_IDLE));
+                connector.0.http1.release_stream(stream, connection.pool_key, Some(POOL_IDLE));
             }
         }
     }

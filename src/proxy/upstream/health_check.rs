@@ -3,16 +3,16 @@
 
 use super::dialer::{AgentDialer, Connector};
 use super::pingora_errors;
+use super::request_head::{AgentRequestHead, field_value};
 use super::upstream_endpoint::UpstreamEndpoint;
 use super::upstream_set::{UpstreamEntry, UpstreamSet};
 use crate::config::HealthCheckConfig;
 use crate::error::Rejection;
 use crate::telemetry::internal_event;
 use async_trait::async_trait;
-use http::header;
+use http::header::{self, HeaderMap, HeaderValue};
 use parking_lot::Mutex;
 use pingora_core::{BError, Error, ErrorType};
-use pingora_http::RequestHeader;
 use pingora_load_balancing::Backend;
 use pingora_load_balancing::health_check::HealthCheck;
 use std::sync::Arc;
@@ -21,7 +21,8 @@ use tokio::time::timeout;
 
 const RESPONSE_LIMIT: usize = 64 << 10;
 
-const USER_AGENT: &str = concat!("diglot/", env!("CARGO_PKG_VERSION"), " (health check)");
+const USER_AGENT: HeaderValue =
+    HeaderValue::from_static(concat!("diglot/", env!("CARGO_PKG_VERSION"), " (health check)"));
 
 pub(super) struct UpstreamHealthCheck {
     pub(crate) upstream_set: Arc<UpstreamSet>,
@@ -50,7 +51,7 @@ impl UpstreamHealthCheck {
         let mut connection = opened.map_err(ProbeError::Connect)?.connection;
         let Some(path) = &self.config.path else { return Ok(()) };
         let exchange = &mut connection.exchange;
-        exchange.send(probe_head(member, path)?, None).await.map_err(|error| error.cause)?;
+        exchange.send(&probe_head(member, path)?, None).await.map_err(|error| error.cause)?;
         let status = exchange.read_head().await?.status.as_u16();
         if !(200..300).contains(&status) {
             return Err(ProbeError::Status { status, path: path.clone() });
@@ -94,10 +95,10 @@ impl HealthCheck for UpstreamHealthCheck {
     }
 }
 
-fn probe_head(member: &UpstreamEntry, path: &str) -> Result<RequestHeader, BError> {
-    let mut head = RequestHeader::build_no_case(http::Method::GET, path.as_bytes(), Some(4))?;
-    head.insert_header(header::HOST, member.upstream.authority())?;
-    head.insert_header(header::USER_AGENT, USER_AGENT)?;
-    head.insert_header(header::ACCEPT, "*/*")?;
-    Ok(head)
+fn probe_head(member: &UpstreamEntry, path: &str) -> Result<AgentRequestHead, BError> {
+    let mut fields = HeaderMap::new();
+    fields.insert(header::HOST, field_value(member.upstream.authority().as_bytes())?);
+    fields.insert(header::USER_AGENT, USER_AGENT);
+    fields.insert(header::ACCEPT, HeaderValue::from_static("*/*"));
+    AgentRequestHead::new(http::Method::GET, path, fields)
 }

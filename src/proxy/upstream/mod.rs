@@ -24,9 +24,11 @@ mod agent_exchange;
 mod h2_pool;
 mod dialer;
 mod health_check;
+mod request_head;
 mod session;
 mod cluster;
 
 pub(crate) use cluster::Cluster;
 pub(crate) use dialer::Connector;
-pub(super) use session::{AgentOperation, EndpointRef, Session, UpstreamRequest, request_head};
+pub(super) use request_head::AgentRequestHead;
+pub(super) use session::{AgentOperation, EndpointRef, Session, UpstreamRequest};

@@ -3,25 +3,22 @@
 use super::dialer::PooledConnection;
 use super::in_flight::InFlightGuard;
 use super::pingora_errors;
+use super::request_head::AgentRequestHead;
 use super::upstream_endpoint::UpstreamEndpoint;
 use crate::config::UpstreamConfig;
-use crate::config::header_names::{LAST_EVENT_ID, REQUEST_ID, TRACEPARENT, TRACESTATE};
 use crate::error::{Rejection, RejectionKind};
 use crate::replay::ReplayKey;
 use crate::telemetry::label::RequestMethod;
 use crate::telemetry::trace::{UpstreamSpan, UpstreamSpanBuilder};
 use bytes::Bytes;
-use http::{header, response};
+use http::response;
 use pingora_core::BError;
-use pingora_http::RequestHeader;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
 /// Maximum wait for a response from an agent that stopped reading the request.
 const EARLY_RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
-
-const USER_AGENT: &str = concat!("diglot/", env!("CARGO_PKG_VERSION"));
 
 pub(in crate::proxy) struct UpstreamRequest<'a> {
     pub(crate) operation: AgentOperation<'a>,
@@ -46,7 +43,7 @@ pub(in crate::proxy) enum AgentOperation<'a> {
 }
 
 impl UpstreamRequest<'_> {
-    fn method_and_path<'l>(&'l self, upstream: &'l UpstreamConfig) -> (http::Method, &'l str) {
+    pub(super) fn method_and_path<'l>(&'l self, upstream: &'l UpstreamConfig) -> (http::Method, &'l str) {
         match &self.operation {
             AgentOperation::Run(_) | AgentOperation::Start(_) => (http::Method::POST, upstream.path_and_query.as_str()),
             AgentOperation::Events { path, .. } => (http::Method::GET, path),
@@ -105,7 +102,7 @@ impl Session {
         upstream: &UpstreamConfig,
         request: &UpstreamRequest<'_>,
     ) -> Result<(), ExchangeError> {
-        let head = request_head(upstream, request, &self.span).map_err(|error| ExchangeError {
+        let head = AgentRequestHead::for_request(upstream, request, &self.span).map_err(|error| ExchangeError {
             rejection: Rejection::from(RejectionKind::Internal).with_cause(error),
             is_unprocessed: false,
         })?;
@@ -113,7 +110,7 @@ impl Session {
             AgentOperation::Run(body) | AgentOperation::Start(body) => Some(body.clone()),
             AgentOperation::Events { .. } => None,
         };
-        match self.connection.exchange.send(head, body).await {
+        match self.connection.exchange.send(&head, body).await {
             Ok(()) => self.read_response_head().await,
             // Without the head, the agent has no request: no byte was sent that could start a run.
             Err(error) if !error.has_head => Err(ExchangeError::from_write(&error.cause, true)),
@@ -159,42 +156,4 @@ impl Session {
         let read = self.connection.exchange.read_body(take).await;
         read.map_err(|error| Box::new(pingora_errors::read_rejection(&error)))
     }
-}
-
-pub(in crate::proxy) fn request_head(
-    upstream: &UpstreamConfig,
-    request: &UpstreamRequest<'_>,
-    span: &UpstreamSpan,
-) -> Result<RequestHeader, BError> {
-    let (method, path) = request.method_and_path(upstream);
-    // For some agents "`*/*` or `application/*` admits" protobuf, so the type is explicit [specs §4.4].
-    let accept = match &request.operation {
-        AgentOperation::Run(_) | AgentOperation::Events { .. } => "text/event-stream",
-        AgentOperation::Start(_) => "application/json",
-    };
-    let mut head = RequestHeader::build_no_case(method, path.as_bytes(), Some(8))?;
-    for (name, value) in request.fields {
-        head.append_header(name, value)?;
-    }
-    head.insert_header(header::HOST, upstream.authority())?;
-    match &request.operation {
-        AgentOperation::Run(body) | AgentOperation::Start(body) => {
-            head.insert_header(header::CONTENT_TYPE, "application/json")?;
-            // Legacy agents often cannot read chunked bodies, so the length is always sent.
-            head.insert_header(header::CONTENT_LENGTH, body.len().to_string())?;
-        }
-        AgentOperation::Events { last_event_id: Some(id), .. } => head.insert_header(LAST_EVENT_ID, id.as_bytes())?,
-        AgentOperation::Events { last_event_id: None, .. } => {}
-    }
-    head.insert_header(header::ACCEPT, accept)?;
-    head.insert_header(header::ACCEPT_ENCODING, "identity")?;
-    head.insert_header(header::USER_AGENT, USER_AGENT)?;
-    head.insert_header(REQUEST_ID, request.request_id)?;
-    let (traceparent, tracestate) = span.propagation_headers();
-    for (name, value) in [(TRACEPARENT, traceparent.as_ref()), (TRACESTATE, tracestate)] {
-        if let Some(value) = value {
-            head.insert_header(name, value)?;
-        }
-    }
-    Ok(head)
 }

@@ -60,6 +60,10 @@ fn millis(duration: Duration) -> u64 {
 
 /// Truncates untrusted text and replaces characters that could forge or garble a log line.
 pub(super) fn sanitize(text: &str) -> String {
+    // Nearly every text is of this kind, which needs no look at its characters.
+    if text.len() <= MAX_TEXT_CHARS && text.bytes().all(|byte| (b' '..0x7f).contains(&byte)) {
+        return text.to_owned();
+    }
     text.chars().take(MAX_TEXT_CHARS).map(|c| if is_unsafe_char(c) { '\u{fffd}' } else { c }).collect()
 }
 

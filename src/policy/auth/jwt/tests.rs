@@ -13,6 +13,7 @@ use serde_json::json;
 use std::sync::LazyLock;
 
 mod keys;
+mod remembered;
 
 /// The current time in these tests.
 const NOW: u64 = 1_800_000_000;
