@@ -10,7 +10,7 @@ mod visitors;
 mod scan_tests;
 
 use crate::event::{Field, Json, JsonType, Member, MemberKey, Members, find_member, into_owned_members};
-use scan::{JsonScanner, ScanFailure};
+use scan::{ScanFailure, ValueScanner};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
@@ -98,7 +98,7 @@ fn read_object(text: &str, names: NameMatching) -> serde_json::Result<JsonObject
 
 fn scan_object(text: &str, names: NameMatching) -> Result<JsonObject<'_>, ScanFailure> {
     let mut object = JsonObject::new();
-    let mut scanner = JsonScanner::new(text, DEPTH_LIMIT);
+    let mut scanner = ValueScanner::new(text, DEPTH_LIMIT);
     scanner.take_object(|name, value| {
         object.add(name.decode()?, Json::from_trusted(value), names).map_err(|TooManyMembers| ScanFailure)
     })?;
@@ -154,7 +154,7 @@ pub(crate) fn parse_first_elements<'a>(value: &'a Json<'_>, most: usize) -> Opti
     }
     let mut elements = Vec::new();
     let mut count = 0;
-    let scanned = JsonScanner::new(value.as_str(), DEPTH_LIMIT).take_array(|element| {
+    let scanned = ValueScanner::new(value.as_str(), DEPTH_LIMIT).take_array(|element| {
         if count < most {
             elements.push(Json::from_trusted(element));
         }
@@ -180,7 +180,7 @@ fn read_array(text: &str, most: usize) -> Option<(Vec<Json<'_>>, usize)> {
 /// Parses one JSON value with limited nesting.
 #[must_use]
 pub(crate) fn parse_value(text: &str) -> Option<Json<'_>> {
-    let mut scanner = JsonScanner::new(text, DEPTH_LIMIT);
+    let mut scanner = ValueScanner::new(text, DEPTH_LIMIT);
     if let Ok(value) = scanner.take_value()
         && scanner.finish().is_ok()
     {
@@ -491,15 +491,5 @@ mod tests {
             let error = parse_object(text).expect_err(text).to_string();
             assert!(error.contains(why), "{text}: {error}");
         }
-    }
-
-    #[test]
-    fn limits_nesting_depth_without_recursion() {
-        let nested = |depth: usize| format!("{{\"a\":{}{}}}", "[".repeat(depth - 1), "]".repeat(depth - 1));
-        assert!(parse_object(&nested(DEPTH_LIMIT)).is_ok());
-        assert!(parse_object(&nested(DEPTH_LIMIT + 1)).is_err());
-        assert!(parse_object(&nested(100_000)).is_err());
-        let flat = format!("{{\"a\":\"{}\"}}", "[".repeat(10_000));
-        assert!(parse_object(&flat).is_ok(), "brackets inside a string are text");
     }
 }

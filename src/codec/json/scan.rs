@@ -10,7 +10,7 @@ use std::borrow::Cow;
 pub(super) struct ScanFailure;
 
 #[derive(Debug)]
-pub(super) struct JsonScanner<'a> {
+pub(super) struct ValueScanner<'a> {
     text: &'a str,
     at: usize,
     depth_limit: usize,
@@ -34,9 +34,9 @@ impl<'a> RawName<'a> {
     }
 }
 
-impl<'a> JsonScanner<'a> {
+impl<'a> ValueScanner<'a> {
     pub(super) fn new(text: &'a str, depth_limit: usize) -> Self {
-        JsonScanner { text, at: 0, depth_limit }
+        ValueScanner { text, at: 0, depth_limit }
     }
 
     /// Takes an object, and passes on each member with the text of its value.
