@@ -41,6 +41,7 @@ pub(crate) struct OpenItems {
     /// by position in opening order; boxed, because a tree node has room for eleven and most runs have one or two
     items: BTreeMap<usize, Box<OpenItem>>,
     /// made when a search from item to item would take long, until nothing is open
+    #[expect(clippy::box_collection, reason = "most streams have none, and each has the place for it")]
     positions: Option<Box<HashMap<ItemKey, usize>>>,
     opened_count: usize,
     last_position: usize,

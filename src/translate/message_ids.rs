@@ -109,9 +109,8 @@ impl MessageIdMap {
         let mut name = id.clone().into_owned();
         loop {
             name = name.with_suffix(&format!(":{}", sort.suffix()));
-            let taken =
-                name.text().map(|name| Box::from(&*name)).filter(|name: &Box<str>| !self.claims.contains_key(&**name));
-            if let Some(free) = taken {
+            let free = name.text().filter(|name| !self.claims.contains_key(&**name)).map(|name| Box::from(&*name));
+            if let Some(free) = free {
                 self.claims.insert(free, IdClaim { is_generated: true, ..IdClaim::default() });
                 break;
             }
