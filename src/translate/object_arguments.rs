@@ -11,9 +11,10 @@
 //! further text would spoil its arguments. Notes restore the objects and the text.
 
 use super::EventSink;
-use super::event_parts::OutgoingEvent;
+use super::event_parts::{IncomingEvent, OutgoingEvent};
 use super::{carry, memory_limits};
 use crate::codec::json;
+use crate::dialect::EventRow;
 use crate::event::{Event, EventLoss, EventRepair, EventType, Field, IdMap, Json, JsonType, MemberKey, get, set};
 
 /// Names the ends that a piece lacks, or stores an object that came after a snapshot, or a list of the original text.
@@ -195,6 +196,45 @@ impl ObjectArguments {
         note_piece(&mut event, dialect, piece);
         event
     }
+}
+
+/// Returns the call whose object of arguments ends with this event. A result may come before the last arguments.
+pub(super) fn ended_call<'p>(row: &EventRow, parts: &'p IncomingEvent<'_>) -> Option<&'p Json<'p>> {
+    let ends = match row.kind {
+        EventType::ToolCallEnd => true,
+        EventType::ToolCallArgs => {
+            let delta = parts.event.get(Field::Delta);
+            !is_object(parts) && !is_blank(delta) && !delta.is_some_and(begins_object)
+        }
+        _ => false,
+    };
+    parts.event.get(Field::ToolCallId).filter(|_| ends)
+}
+
+/// Returns the call to whose arguments this event adds an object.
+pub(super) fn continued_call<'p>(row: &EventRow, parts: &'p IncomingEvent<'_>) -> Option<&'p Json<'p>> {
+    let continues = row.kind == EventType::ToolCallArgs && is_object(parts);
+    parts.event.get(Field::ToolCallId).filter(|_| continues)
+}
+
+/// Returns true for a delta that adds nothing to JSON text.
+fn is_blank(delta: Option<&Json<'_>>) -> bool {
+    let is_space = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
+    delta.is_none_or(|delta| match delta.json_type() {
+        JsonType::Null => true,
+        JsonType::String => match delta.unquoted().bytes().find(|byte| !is_space(byte)) {
+            // An escape may be a space.
+            Some(b'\\') => delta.text().is_some_and(|text| text.bytes().all(|byte| is_space(&byte))),
+            first => first.is_none(),
+        },
+        _ => false,
+    })
+}
+
+/// Returns true for an event whose delta is an object that came as one.
+pub(super) fn is_object(parts: &IncomingEvent<'_>) -> bool {
+    let delta = parts.event.get(Field::Delta).filter(|_| !parts.restored_fields.contains(&Field::Delta));
+    delta.is_some_and(|delta| delta.json_type() == JsonType::Object)
 }
 
 fn json_note() -> (MemberKey<'static>, Json<'static>) {

@@ -15,9 +15,7 @@ use crate::dialect::{
     AG_UI, CarryLocation, Dialect, DialectAdapter, EventRow, EventShape, FallbackPolicy, PeerDialect,
     RetiredEventReader, UnreadableEvent, find_retired_row,
 };
-use crate::event::{
-    Event, EventLoss, EventRepair, EventType, Field, Json, JsonType, MemberKey, Members, find_member, get, set,
-};
+use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json, MemberKey, Members, find_member, get, set};
 
 /// End marker sent by some producers. It is not a frame in any dialect.
 const DONE_MARKER: &str = "[DONE]";
@@ -291,7 +289,11 @@ impl EventReader {
             EventType::RunFinished => self.object_arguments.finish(true, self.dialect.name, sink),
             EventType::RunError => self.object_arguments.finish(false, self.dialect.name, sink),
             EventType::MessagesSnapshot => self.object_arguments.close_before_snapshot(self.dialect.name, sink),
-            _ => self.release_arguments(ended_call(row, &parts), continued_call(row, &parts), sink),
+            _ => self.release_arguments(
+                object_arguments::ended_call(row, &parts),
+                object_arguments::continued_call(row, &parts),
+                sink,
+            ),
         }
         match row.shape {
             EventShape::Own(_) => {
@@ -325,7 +327,7 @@ impl EventReader {
         match shape {
             EventShape::MaybeNestedError => run_error::read(parts),
             EventShape::OptionalIds => supply_run_ids(parts),
-            EventShape::ObjectPieces if is_object(parts) => {}
+            EventShape::ObjectPieces if object_arguments::is_object(parts) => {}
             EventShape::ObjectPieces => stringify_value(parts, Field::Delta),
             EventShape::AnyContent => {
                 supply_result_id(parts);
@@ -454,44 +456,6 @@ impl EventReader {
         report.count_repair(EventRepair::UnknownType);
         CarriedType::OwnType
     }
-}
-
-/// Returns the call whose object of arguments ends with this event. A result may come before the last arguments.
-fn ended_call<'p>(row: &EventRow, parts: &'p IncomingEvent<'_>) -> Option<&'p Json<'p>> {
-    let ends = match row.kind {
-        EventType::ToolCallEnd => true,
-        EventType::ToolCallArgs => {
-            let delta = parts.event.get(Field::Delta);
-            !is_object(parts) && !is_blank(delta) && !delta.is_some_and(object_arguments::begins_object)
-        }
-        _ => false,
-    };
-    parts.event.get(Field::ToolCallId).filter(|_| ends)
-}
-
-/// Returns the call to whose arguments this event adds an object.
-fn continued_call<'p>(row: &EventRow, parts: &'p IncomingEvent<'_>) -> Option<&'p Json<'p>> {
-    let continues = row.kind == EventType::ToolCallArgs && is_object(parts);
-    parts.event.get(Field::ToolCallId).filter(|_| continues)
-}
-
-/// Returns true for a delta that adds nothing to JSON text.
-fn is_blank(delta: Option<&Json<'_>>) -> bool {
-    let is_space = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
-    delta.is_none_or(|delta| match delta.json_type() {
-        JsonType::Null => true,
-        JsonType::String => match delta.unquoted().bytes().find(|byte| !is_space(byte)) {
-            // An escape may be a space.
-            Some(b'\\') => delta.text().is_some_and(|text| text.bytes().all(|byte| is_space(&byte))),
-            first => first.is_none(),
-        },
-        _ => false,
-    })
-}
-
-fn is_object(parts: &IncomingEvent<'_>) -> bool {
-    let delta = parts.event.get(Field::Delta).filter(|_| !parts.restored_fields.contains(&Field::Delta));
-    delta.is_some_and(|delta| delta.json_type() == JsonType::Object)
 }
 
 struct DiscardingSink(TranslationReport);

@@ -4,8 +4,9 @@ use super::balancer::WeightedBalancer;
 use super::dialer::{AgentDialer, Connector, DialedConnection};
 use super::health_check::UpstreamHealthCheck;
 use super::in_flight::InFlightGuard;
-use super::session::{AgentOperation, EndpointRef, ExchangeError, Session, UpstreamRequest};
+use super::session::{EndpointRef, ExchangeError, Session};
 use super::upstream_endpoint::UpstreamEndpoint;
+use super::upstream_request::{AgentOperation, UpstreamRequest};
 use super::upstream_set::{UpstreamDiscovery, UpstreamSet};
 use super::upstream_tls::ClusterTls;
 use crate::config::{

@@ -1,6 +1,6 @@
 //! The head of a request to an agent, for either version of HTTP.
 
-use super::session::{AgentOperation, UpstreamRequest};
+use super::upstream_request::{AgentOperation, UpstreamRequest};
 use crate::config::UpstreamConfig;
 use crate::config::header_names::{LAST_EVENT_ID, REQUEST_ID, TRACEPARENT, TRACESTATE};
 use crate::telemetry::trace::UpstreamSpan;

@@ -16,8 +16,7 @@ use tracing_subscriber::fmt::MakeWriter;
 /// Time that the thread waits for more lines once there is one.
 const BATCH_DELAY: Duration = Duration::from_millis(2);
 
-/// Maximum length of one write, if no line is longer: `PIPE_BUF`, up to which another process with the same stderr cannot
-/// write in between.
+/// Maximum length of one write, if no line is longer. Linux lets no other process with the same pipe write in between.
 const WRITE_SIZE: usize = 4096;
 
 /// Capacity that the buffers keep.

@@ -1,0 +1,44 @@
+//! A request of a run to its agent.
+
+use crate::config::UpstreamConfig;
+use crate::replay::ReplayKey;
+use crate::telemetry::label::RequestMethod;
+use crate::telemetry::trace::{UpstreamSpan, UpstreamSpanBuilder};
+use bytes::Bytes;
+
+pub(in crate::proxy) struct UpstreamRequest<'a> {
+    pub(crate) operation: AgentOperation<'a>,
+    pub(crate) request_id: &'a str,
+    pub(crate) caller: ReplayKey,
+    pub(crate) spans: &'a UpstreamSpanBuilder,
+    /// header fields from the caller; the request's own fields take precedence
+    pub(crate) fields: &'a http::HeaderMap,
+}
+
+pub(in crate::proxy) enum AgentOperation<'a> {
+    Run(Bytes),
+    /// starts a run whose events are requested later; the body is JSON
+    Start(Bytes),
+    /// requests the events of a started run
+    Events {
+        /// path and query
+        path: &'a str,
+        /// `None` requests all events
+        last_event_id: Option<&'a str>,
+    },
+}
+
+impl UpstreamRequest<'_> {
+    pub(super) fn method_and_path<'l>(&'l self, upstream: &'l UpstreamConfig) -> (http::Method, &'l str) {
+        match &self.operation {
+            AgentOperation::Run(_) | AgentOperation::Start(_) => (http::Method::POST, upstream.path_and_query.as_str()),
+            AgentOperation::Events { path, .. } => (http::Method::GET, path),
+        }
+    }
+
+    pub(in crate::proxy) fn start_span(&self, upstream: &UpstreamConfig, label: &str) -> UpstreamSpan {
+        let (method, path) = self.method_and_path(upstream);
+        let path = path.split_once('?').map_or(path, |(path, _)| path);
+        self.spans.begin(RequestMethod::from_name(method.as_str()), label, path)
+    }
+}
