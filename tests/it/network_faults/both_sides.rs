@@ -82,8 +82,11 @@ async fn leaks_no_run_when_both_sides_fail() {
     let mut outcomes = round().await;
     let before = gateway.process.resident_memory();
     outcomes.extend(round().await);
-    let growth = gateway.process.resident_memory().saturating_sub(before);
-    assert!(growth < GROWTH, "{growth} bytes more after the second half");
+    // Freed memory is returned a second later.
+    eventually("the second half keeps no memory", async || {
+        (gateway.process.resident_memory() < before + GROWTH).then_some(())
+    })
+    .await;
 
     // All events were received, and nothing else.
     outcomes.sort();
