@@ -300,8 +300,12 @@ fn text_length(rest: &str, has_escapes: bool) -> Option<usize> {
     (!has_control && is_plain_text(&rest[..length])).then_some(length)
 }
 
-/// Returns false for text, still escaped, that the engine may look into: nothing, spaces alone, and the text of a JSON value.
+/// Returns false for text, still escaped, that the engine may look into: nothing, spaces alone, the text of a JSON value, and
+/// the end of an object.
 fn is_plain_text(text: &str) -> bool {
+    if ends_object(text) {
+        return false;
+    }
     let mut rest = text;
     loop {
         rest = rest.trim_start_matches(' ');
@@ -314,6 +318,15 @@ fn is_plain_text(text: &str) -> bool {
             _ => return !["true", "false", "null"].iter().any(|value| rest.starts_with(value)),
         }
     }
+}
+
+/// Returns true for text that ends with a brace, or with one and white space.
+fn ends_object(text: &str) -> bool {
+    let mut rest = text.trim_end();
+    while let Some(shorter) = [r"\n", r"\r", r"\t", r"\f"].iter().find_map(|space| rest.strip_suffix(space)) {
+        rest = shorter.trim_end();
+    }
+    rest.ends_with('}')
 }
 
 /// Returns true for two whole numbers of one length that fit into any integer.
@@ -373,8 +386,10 @@ mod tests {
     #[test]
     fn leaves_everything_else_to_the_full_way() {
         let known = learn(&[("a", "100"), ("bc", "101")]);
-        let other =
-            ["", " ", "{}", "[1]", "12", "-1e5", "true", "nullable", r#"\"q\""#, r"\n{", r"a\u4f60", "a\nb", "a\u{1}b"];
+        let other = [
+            "", " ", "{}", "a}", r"a} \n ", "[1]", "12", "-1e5", "true", "nullable", r#"\"q\""#, r"\n{", r"a\u4f60",
+            "a\nb", "a\u{1}b",
+        ];
         for (text, time) in other
             .map(|text| (text, "102"))
             .into_iter()
