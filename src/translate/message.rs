@@ -372,7 +372,7 @@ fn write_message<'a>(
         message_content::restore_json(&mut written, carries);
     }
     if carries.writes_plain_messages(side) {
-        make_plain(&mut written, &mut canonical, carries);
+        make_plain(&mut written, &mut canonical);
     }
     call_arguments::write(&mut written, &mut own);
     value_aliases::write_role(side, &mut written, &mut own);
@@ -416,12 +416,8 @@ fn replace_unknown_role<'a>(written: &mut MessageMembers<'a>, canonical: &mut Me
     }
 }
 
-/// Gives a message a role and content that a dialect with plain messages knows.
-fn make_plain(written: &mut MessageMembers<'_>, canonical: &mut MessageMembers<'_>, carries: &CarryPolicy) {
-    if *carries == CarryPolicy::InRequest && get(written, Field::Content).is_none() {
-        // "content: string; // 消息内容" (seed 003): every message has one.
-        set(written, MemberKey::Known(Field::Content), Json::EMPTY_STRING);
-    }
+/// Gives a message a role that a dialect with plain messages knows.
+fn make_plain(written: &mut MessageMembers<'_>, canonical: &mut MessageMembers<'_>) {
     if get(written, Field::Role).is_some_and(|role| role.is_str(DEVELOPER)) {
         // The nearest role: both instruct the agent.
         set(written, MemberKey::Known(Field::Role), Json::string(SYSTEM));
