@@ -94,7 +94,7 @@ impl EventReader {
             .iter()
             .flat_map(|detector| detector.kept_events())
             .for_each(|data| self.read_frame(data, &mut discarded));
-        // What waits has not been emitted.
+        // Events that wait were not emitted.
         self.object_arguments = object_arguments;
         self.detector = detector.filter(|detector| !detector.is_settled());
         if let Some(detector) = &mut self.detector {

@@ -1,6 +1,6 @@
 //! Finds the members and elements of JSON text in one pass, without building values.
 //!
-//! What the scanner accepts, serde_json accepts too, with the same values (a test compares them). On anything else it
+//! The scanner accepts only text that serde_json accepts, with the same values (a test compares them). On anything else it
 //! gives up, and the caller uses serde_json, which explains the error.
 
 use std::borrow::Cow;
