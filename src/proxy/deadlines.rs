@@ -22,7 +22,7 @@ struct Deadline {
 }
 
 /// A run's deadlines and keep-alives. They share one timer that is checked only when it fires, so traffic never resets
-/// it.
+/// it; and it is set only when the run waits, since most runs of an agent that is fast wait once.
 pub(super) struct RunDeadlines {
     keep_alive: Duration,
     last_write: Instant,
@@ -36,6 +36,8 @@ pub(super) struct RunDeadlines {
     /// since when nothing is read from the agent, whose deadlines stand still
     paused_since: Option<Instant>,
     timer: Pin<Box<Sleep>>,
+    /// the deadlines have changed since the timer was set
+    is_timer_stale: bool,
 }
 
 impl RunDeadlines {
@@ -52,13 +54,14 @@ impl RunDeadlines {
             fixed: Vec::new(),
             paused_since: None,
             timer,
+            is_timer_stale: false,
         }
     }
 
     pub(super) fn set_deadline(&mut self, since: Instant, after: Duration, kind: DeadlineKind) {
         // A deadline too far in the future to be represented never expires.
         self.fixed.extend(since.checked_add(after).map(|at| Deadline { at, kind }));
-        self.reset_timer();
+        self.is_timer_stale = true;
     }
 
     pub(super) fn clear_deadline(&mut self, kind: DeadlineKind) {
@@ -68,7 +71,7 @@ impl RunDeadlines {
     /// Stops the agent's deadlines while the gateway does not read from it.
     pub(super) fn pause_agent(&mut self) {
         self.paused_since = Some(Instant::now());
-        self.reset_timer();
+        self.is_timer_stale = true;
     }
 
     /// Resumes the agent's deadlines, later by the time of the pause.
@@ -79,7 +82,7 @@ impl RunDeadlines {
         self.fixed.iter_mut().filter(|deadline| deadline.kind == DeadlineKind::FirstEvent).for_each(|deadline| {
             deadline.at += paused;
         });
-        self.reset_timer();
+        self.is_timer_stale = true;
     }
 
     fn next_deadline(&self) -> Option<Deadline> {
@@ -101,8 +104,8 @@ impl RunDeadlines {
     }
 
     /// Returns an expired deadline without waiting for the timer, for runs whose agents always have data ready.
-    pub(super) fn find_expired(&self) -> Option<DeadlineKind> {
-        let expired = self.next_deadline().filter(|deadline| Instant::now() >= deadline.at);
+    pub(super) fn find_expired(&self, now: Instant) -> Option<DeadlineKind> {
+        let expired = self.next_deadline().filter(|deadline| now >= deadline.at);
         let has_only_pings = self.last_read.saturating_duration_since(self.last_event) >= self.ping_limit;
         expired.map(|deadline| deadline.kind).or(has_only_pings.then_some(DeadlineKind::PingsOnly))
     }
@@ -125,23 +128,21 @@ impl RunDeadlines {
         self.ping_limit = ping_limit;
         self.last_read = Instant::now();
         self.last_event = self.last_read;
-        self.reset_timer();
+        self.is_timer_stale = true;
     }
 
-    pub(super) fn on_read(&mut self, has_event: bool) {
-        self.last_read = Instant::now();
+    pub(super) fn on_read(&mut self, now: Instant, has_event: bool) {
+        self.last_read = now;
         if has_event {
-            self.last_event = self.last_read;
+            self.last_event = now;
         }
     }
 
     /// Restarts the keep-alive and also the agent's timeouts, since the agent had to wait for the write.
-    pub(super) fn on_write(&mut self) -> Instant {
-        let now = Instant::now();
+    pub(super) fn on_write(&mut self, now: Instant) {
         self.last_write = now;
         self.last_read = now;
         self.last_event = now;
-        now
     }
 
     fn reset_timer(&mut self) {
@@ -151,9 +152,12 @@ impl RunDeadlines {
     }
 
     pub(super) async fn tick(&mut self) -> Result<bool, DeadlineKind> {
+        if std::mem::take(&mut self.is_timer_stale) {
+            self.reset_timer();
+        }
         self.timer.as_mut().await;
         let now = Instant::now();
-        if let Some(kind) = self.find_expired() {
+        if let Some(kind) = self.find_expired(now) {
             return Err(kind);
         }
         if let Some(expired) = self.agent_deadlines().into_iter().flatten().find(|deadline| now >= deadline.at) {
@@ -197,8 +201,8 @@ mod tests {
         let mut clock = RunDeadlines::new(KEEP_ALIVE, SILENCE);
         for _ in 0..5 {
             tokio::time::sleep(Duration::from_secs(10)).await;
-            clock.on_write();
-            clock.on_read(true);
+            clock.on_write(Instant::now());
+            clock.on_read(Instant::now(), true);
         }
         // The timer fires for an outdated deadline and finds nothing to do.
         assert_eq!(clock.tick().await, Ok(false));
@@ -212,19 +216,19 @@ mod tests {
         let began = Instant::now();
         let expired = loop {
             // The agent pings as often as keep-alives are due; until 60 s it also sends events.
-            clock.on_read(began.elapsed() <= Duration::from_secs(60));
+            clock.on_read(Instant::now(), began.elapsed() <= Duration::from_secs(60));
             match clock.tick().await {
-                Ok(_) => assert_eq!(clock.find_expired(), None),
+                Ok(_) => assert_eq!(clock.find_expired(Instant::now()), None),
                 Err(kind) => break kind,
             }
         };
         assert_eq!((expired, began.elapsed().as_secs()), (DeadlineKind::PingsOnly, 60 + 120));
         // Also without the timer, if the agent floods the gateway with pings.
-        clock.on_read(false);
-        assert_eq!(clock.find_expired(), Some(DeadlineKind::PingsOnly));
+        clock.on_read(Instant::now(), false);
+        assert_eq!(clock.find_expired(Instant::now()), Some(DeadlineKind::PingsOnly));
         // Not while the gateway waits for a response.
         clock.restart_idle(SILENCE);
-        assert_eq!((clock.tick().await, clock.find_expired()), (Ok(true), None));
+        assert_eq!((clock.tick().await, clock.find_expired(Instant::now())), (Ok(true), None));
     }
 
     #[tokio::test(start_paused = true)]
@@ -236,15 +240,18 @@ mod tests {
         clock.set_deadline(began, Duration::from_secs(10), DeadlineKind::FirstEvent);
         assert_eq!((clock.tick().await, began.elapsed().as_secs()), (Err(DeadlineKind::FirstEvent), 10));
         clock.clear_deadline(DeadlineKind::FirstEvent);
-        assert_eq!(clock.find_expired(), None);
+        assert_eq!(clock.find_expired(Instant::now()), None);
         loop {
-            clock.on_write();
+            clock.on_write(Instant::now());
             match clock.tick().await {
-                Ok(_) => assert_eq!(clock.find_expired(), None),
+                Ok(_) => assert_eq!(clock.find_expired(Instant::now()), None),
                 Err(kind) => break assert_eq!(kind, DeadlineKind::RunDuration),
             }
         }
-        assert_eq!((clock.find_expired(), began.elapsed().as_secs()), (Some(DeadlineKind::RunDuration), 70));
+        assert_eq!(
+            (clock.find_expired(Instant::now()), began.elapsed().as_secs()),
+            (Some(DeadlineKind::RunDuration), 70)
+        );
         // Also returns immediately.
         clock.wait_expired().await;
     }
@@ -263,7 +270,7 @@ mod tests {
         }
         let paused = began.elapsed() - SILENCE / 2;
         clock.resume_agent();
-        assert_eq!(clock.find_expired(), None);
+        assert_eq!(clock.find_expired(Instant::now()), None);
         let expired = loop {
             if let Err(kind) = clock.tick().await {
                 break kind;
@@ -277,7 +284,7 @@ mod tests {
         while began.elapsed() < 5 * SILENCE {
             let _ = clock.tick().await;
         }
-        assert_eq!(clock.find_expired(), Some(DeadlineKind::RunDuration));
+        assert_eq!(clock.find_expired(Instant::now()), Some(DeadlineKind::RunDuration));
     }
 
     #[tokio::test(start_paused = true)]

@@ -66,6 +66,8 @@ pub(super) struct RunTask {
     memory: RunMemoryShare,
     out: Vec<u8>,
     last_write: Option<Instant>,
+    /// as of the last read or wait: reading the clock for each use would cost more than some translations
+    now: Instant,
 }
 
 impl RunTask {
@@ -80,6 +82,7 @@ impl RunTask {
             memory,
             out: Vec::new(),
             last_write: None,
+            now: Instant::now(),
         }
     }
 
@@ -184,7 +187,7 @@ impl RunTask {
             if self.context.lifecycle.is_cut() {
                 break RunEndReason::Drained;
             }
-            if let Some(expired) = self.deadlines.find_expired() {
+            if let Some(expired) = self.deadlines.find_expired(self.now) {
                 break RunEndReason::from_deadline(expired, &self.context);
             }
         };
@@ -317,9 +320,10 @@ impl RunTask {
             }
             read = session.read_body(|bytes| sink.translate(bytes)).now_or_never();
         };
-        let TranslationSink { bytes_read, translate_time, fault, .. } = sink;
+        let TranslationSink { bytes_read, translate_time, ended_at, fault, .. } = sink;
         let events = self.stream.frames_read() - frames_before;
-        self.deadlines.on_read(events > 0);
+        self.now = ended_at.unwrap_or_else(Instant::now);
+        self.deadlines.on_read(self.now, events > 0);
         self.pace.on_read(events, is_drained);
         // A read that fails has still delivered the bytes before the failure.
         self.context.record.metrics.series.bytes.get(EventDirection::FromAgent).inc_by(bytes_read as u64);
@@ -391,12 +395,12 @@ impl RunTask {
         let record = &mut self.context.record;
         match self.last_write {
             Some(last_write) => {
-                let gap = last_write.elapsed();
+                let gap = self.now.saturating_duration_since(last_write);
                 record.metrics.series.gap.observe(gap);
                 self.pace.on_write(gap);
             }
             None => {
-                let latency = record.started_at.elapsed();
+                let latency = self.now.saturating_duration_since(record.started_at);
                 record.metrics.series.first_event.observe(latency);
                 record.summary.first_event = Some(latency);
                 self.deadlines.clear_deadline(DeadlineKind::FirstEvent);
@@ -411,10 +415,12 @@ impl RunTask {
                 self.memory.resize(self.stream.retained_bytes() + length);
                 self.wait_for_client(number).boxed().await?;
                 self.memory.resize(self.stream.retained_bytes());
+                self.now = Instant::now();
             }
         }
         spare_buffer::put_back(std::mem::take(&mut self.out));
-        self.last_write = Some(self.deadlines.on_write());
+        self.last_write = Some(self.now);
+        self.deadlines.on_write(self.now);
         self.context.record.count_written(length);
         Ok(())
     }

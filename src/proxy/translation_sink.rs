@@ -49,6 +49,8 @@ pub(super) struct TranslationSink<'r> {
     backlog: &'r mut AgentBacklog,
     /// when the first piece arrived
     began_at: Option<Instant>,
+    /// when the last slice was translated
+    pub(super) ended_at: Option<Instant>,
     pub(super) bytes_read: usize,
     pub(super) translate_time: Duration,
     pub(super) fault: Option<StreamError>,
@@ -67,6 +69,7 @@ impl<'r> TranslationSink<'r> {
             out,
             backlog,
             began_at: None,
+            ended_at: None,
             bytes_read: 0,
             translate_time: Duration::ZERO,
             fault: None,
@@ -105,6 +108,7 @@ impl<'r> TranslationSink<'r> {
         if self.out.capacity() == 0 {
             *self.out = spare_buffer::take();
         }
+        let mut ended_at = started_at;
         while !bytes.is_empty() && !self.backlog.is_turn_over {
             let (slice, rest) = split_slice(bytes);
             self.bytes_read += slice.len();
@@ -114,11 +118,13 @@ impl<'r> TranslationSink<'r> {
                 bytes = &[];
             }
             // Events after the end of the run are only counted.
-            let is_over = began_at.elapsed() >= TURN;
+            ended_at = Instant::now();
+            let is_over = ended_at.duration_since(began_at) >= TURN;
             self.backlog.is_turn_over = is_over && self.stream.ending().is_none();
         }
         self.memory.resize(self.stream.retained_bytes());
-        self.translate_time += started_at.elapsed();
+        self.translate_time += ended_at.duration_since(started_at);
+        self.ended_at = Some(ended_at);
         bytes
     }
 

@@ -440,11 +440,11 @@ impl EventReader {
     }
 
     /// Parses the canonical type in a note, and ignores an invalid one, since notes are external input.
-    fn parse_canonical_type(&self, note: &str, event: &Event<'_>, report: &mut TranslationReport) -> CarriedType {
+    fn parse_canonical_type(&mut self, note: &str, event: &Event<'_>, report: &mut TranslationReport) -> CarriedType {
         if note.is_empty() {
             let delta = event.get(Field::Delta).filter(|_| event.kind == EventType::TextMessageContent);
             let text = delta.map(|delta| {
-                let text = self.adapter.as_ref().and_then(|adapter| adapter.text_of_delta(delta));
+                let text = self.adapter.as_mut().and_then(|adapter| adapter.added_text(delta));
                 text.unwrap_or_else(|| delta.as_borrowed())
             });
             if text.is_none_or(|text| text.is_str("")) {

@@ -300,10 +300,10 @@ fn text_length(rest: &str, has_escapes: bool) -> Option<usize> {
     (!has_control && is_plain_text(&rest[..length])).then_some(length)
 }
 
-/// Returns false for text, still escaped, that the engine may look into: nothing, spaces alone, the text of a JSON value, and
-/// the end of an object.
+/// Returns false for text, still escaped, that the engine may look into: nothing, spaces alone, the text of a JSON value, the
+/// end of an object, and braces that `hai` divides.
 fn is_plain_text(text: &str) -> bool {
-    if ends_object(text) {
+    if ends_object(text) || text.contains("}{") || text.contains(r"\u007") {
         return false;
     }
     let mut rest = text;

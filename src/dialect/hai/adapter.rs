@@ -3,6 +3,8 @@
 //! For events that the dialect lacks, writing uses its own: thinking blocks for reasoning, output blocks for other
 //! activities, messages between agents for subagents, and tool calls for interrupts.
 
+mod reasoning;
+
 use super::block_activity::is_opaque_content;
 use super::block_reader::BlockReader;
 use super::block_writer::{BlockWriter, RenderedBlock};
@@ -22,7 +24,7 @@ use crate::dialect::row::EventRow;
 use crate::dialect::table::{MemberCase, PeerDialect};
 use crate::dialect::text_format::TextFormat;
 use crate::event::{
-    Event, EventLoss, EventType, Field, Json, MemberKey, Members, find_member, get, message_id, remove, set,
+    Event, EventLoss, EventType, Field, Json, MemberKey, Members, find_member, get, get_owned, message_id, set,
 };
 
 #[derive(Debug)]
@@ -180,79 +182,27 @@ impl HaiAdapter {
         released
     }
 
-    /// Writes reasoning as thinking blocks, in its original message or in a new one.
-    fn write_reasoning<'a>(
-        &mut self,
-        event: Event<'a>,
-        canonical_type: Option<&'static str>,
-        now_ms: i64,
-    ) -> ReleasedEvents<'a> {
+    /// Writes text in the pieces in which a client shows it as it is.
+    fn write_pieces<'a>(&mut self, event: Event<'a>, canonical_type: Option<&'static str>) -> ReleasedEvents<'a> {
+        let pieces = event.get(Field::Delta).map(blocks::split_braces).unwrap_or_default();
+        if pieces.is_empty() {
+            return ReleasedEvents::pass(event, canonical_type);
+        }
         let id = message_id(&event.members);
-        let kind = event.kind;
-        if kind == EventType::ReasoningStart {
-            let metadata = event.get_owned(Field::Metadata);
-            let own = metadata.map(|metadata| carry::unpack(metadata, self.peer.dialect.name, |_| true).0);
-            return match own.is_some_and(|own| self.block_writer.adopt_native(&id, &own, &self.message_parts)) {
-                true => ReleasedEvents::default(),
-                false => ReleasedEvents::from(ReleasedEvent::AsCustom(event)),
-            };
-        }
-        let Some(message) = self.block_writer.message_of_reasoning(&id).cloned() else {
-            if !self.writes_blocks() || kind == EventType::ReasoningEnd {
-                return ReleasedEvents::from(ReleasedEvent::AsCustom(event));
-            }
-            let canonical_type = canonical_type.unwrap_or(kind.wire());
-            return self.write_thinking(&id, event, canonical_type, now_ms).unwrap_or_default();
+        let Some((row, mut outgoing)) = self.split_members(event.kind, event, canonical_type) else {
+            return ReleasedEvents::default();
         };
-        match kind {
-            EventType::ReasoningMessageContent => self.write_native_thinking(message, event).unwrap_or_default(),
-            EventType::ReasoningEnd => {
-                self.block_writer.forget_span(&id);
-                ReleasedEvents::default()
-            }
-            _ => ReleasedEvents::default(),
+        let is_split = !blocks::has_original_form(&outgoing.extensions);
+        if is_split {
+            set_first_piece(&mut outgoing, &pieces);
         }
-    }
-
-    fn write_native_thinking<'a>(&mut self, message: Json<'static>, event: Event<'a>) -> Option<ReleasedEvents<'a>> {
-        let (row, mut outgoing) = self.split_members(EventType::TextMessageContent, event, None)?;
-        let text = get(&outgoing.members, Field::Delta).cloned().unwrap_or(Json::EMPTY_STRING);
-        set(&mut outgoing.members, MemberKey::Known(Field::MessageId), message);
-        let delta = blocks::build_thinking(&text, &mut outgoing.extensions);
-        set(&mut outgoing.members, MemberKey::Known(Field::Delta), delta);
-        Some(self.write_native_content(row, outgoing))
-    }
-
-    fn write_thinking<'a>(
-        &mut self,
-        id: &Json<'static>,
-        event: Event<'a>,
-        canonical_type: &'static str,
-        now_ms: i64,
-    ) -> Option<ReleasedEvents<'a>> {
-        let kind = event.kind;
-        let time = event.get(Field::Timestamp).and_then(Json::as_i64).unwrap_or(now_ms);
-        let mut data = self.block_writer.rendered_members(id, kind, time);
-        self.kept_messages.record_text(id, event.get(Field::Delta));
-        if kind == EventType::ReasoningMessageStart {
-            let (row, mut outgoing) = self.split_members(EventType::TextMessageStart, event, Some(canonical_type))?;
-            let role = remove(&mut outgoing.members, Field::Role);
-            outgoing.canonical.extend(role.map(|role| (MemberKey::Known(Field::Role), role)));
-            self.block_writer.start_message(&mut outgoing);
-            return Some(ReleasedEvents::from(ReleasedEvent::Complete { row, outgoing }));
+        self.write(row, &mut outgoing);
+        let mut released = ReleasedEvents::from(ReleasedEvent::Complete { row, outgoing });
+        for piece in pieces.into_iter().skip(1).filter(|_| is_split) {
+            let rest = Event::new(EventType::TextMessageContent).with(Field::MessageId, id.clone());
+            released.push_event(rest.with(Field::Delta, piece), Some(""));
         }
-        let (row, mut outgoing) = self.split_members(EventType::TextMessageContent, event, Some(canonical_type))?;
-        let text = remove(&mut outgoing.members, Field::Delta).unwrap_or(Json::EMPTY_STRING);
-        let delta = blocks::build_thinking(&text, &mut data);
-        outgoing.members.push((MemberKey::Known(Field::Delta), delta));
-        let mut released = self.write_content(row, outgoing);
-        if kind == EventType::ReasoningMessageEnd {
-            let end = Event::new(EventType::TextMessageEnd).with(Field::MessageId, id.clone());
-            let (row, mut outgoing) = self.split_members(EventType::TextMessageEnd, end, Some(""))?;
-            self.block_writer.end_message(&mut outgoing);
-            released.push(ReleasedEvent::Complete { row, outgoing });
-        }
-        Some(released)
+        released
     }
 
     /// Returns true if a reader that saw the last start may take it for a part of the message before.
@@ -273,6 +223,14 @@ impl HaiAdapter {
         calls.into_iter().for_each(|call| released.push_event(call, Some("")));
         released.with_event(event, canonical_type)
     }
+}
+
+/// Replaces a text by its first piece, and carries it whole.
+fn set_first_piece(outgoing: &mut OutgoingEvent<'_>, pieces: &[Json<'static>]) {
+    let Some(first) = pieces.first() else { return };
+    let whole = get_owned(&outgoing.members, Field::Delta).unwrap_or(Json::EMPTY_STRING);
+    outgoing.canonical.push((carry::extension_key(blocks::WHOLE), whole));
+    set(&mut outgoing.members, MemberKey::Known(Field::Delta), first.clone());
 }
 
 impl DialectAdapter for HaiAdapter {
@@ -334,8 +292,9 @@ impl DialectAdapter for HaiAdapter {
         self.block_reader.finish(false, self.peer.dialect.name, sink);
     }
 
-    fn text_of_delta<'a>(&self, delta: &'a Json<'_>) -> Option<Json<'a>> {
-        block_text(delta)
+    fn added_text<'a>(&mut self, delta: &'a Json<'_>) -> Option<Json<'a>> {
+        let text = block_text(delta)?;
+        Some(if self.block_reader.is_repeated(&text) { Json::EMPTY_STRING } else { text })
     }
 
     fn restore<'a>(
@@ -352,7 +311,8 @@ impl DialectAdapter for HaiAdapter {
             return placeholder::read_placeholder(kind, parts, dialect);
         }
         if let Some(text) = parts.event.get(Field::Delta).and_then(block_text) {
-            parts.event.set(Field::Delta, text);
+            let whole = self.block_reader.take_whole(&mut parts.event, &text);
+            parts.event.set(Field::Delta, whole.unwrap_or(text));
         }
         parts.into_canonical_event(kind, dialect)
     }
@@ -396,6 +356,7 @@ impl DialectAdapter for HaiAdapter {
                 self.kept_messages.record_message(&message_id(&event.members));
                 ReleasedEvents::pass(event, canonical_type)
             }
+            EventType::TextMessageContent if self.writes_blocks() => self.write_pieces(event, canonical_type),
             EventType::TextMessageEnd if self.writes_blocks() && self.block_writer.is_empty_end(&event) => {
                 let id = message_id(&event.members);
                 let empty = Event::new(EventType::TextMessageContent).with(Field::MessageId, id);

@@ -12,8 +12,8 @@
 
 use super::block_activity::{BlockNumbers, OutputBlock};
 use super::blocks::{
-    BEFORE, BlockText, DeltaContent, OUTPUT, REST, STRING, TEXT, carry_delta, is_scalar, parse_delta, read_scalar,
-    take_text,
+    BEFORE, BlockText, DeltaContent, OUTPUT, REST, STRING, TEXT, WHOLE, carry_delta, is_scalar, parse_delta,
+    read_scalar, split_braces, take_text,
 };
 use super::joined_blocks::parse_joined_blocks;
 use super::open_message::{BoundaryCarrier, MessageHistory, OpenMessage, StartState};
@@ -41,6 +41,10 @@ pub(super) struct BlockReader {
     /// whether the run's first text was a block
     uses_blocks: Option<bool>,
     blocks: BlockNumbers,
+    /// a text that a frame with its first piece carried whole; the next frames repeat the rest of it
+    whole_text: String,
+    /// length of its pieces that were read
+    repeated_until: usize,
 }
 
 impl BlockReader {
@@ -143,16 +147,18 @@ impl BlockReader {
             }
             BlockText::Unreadable => return Err(UnreadableEvent),
             BlockText::Text { text, place } => {
+                let whole = self.take_whole(&mut event, &text);
                 let is_in_string = [STRING, REST].iter().any(|note| find_member(&own, note).is_some());
                 if !is_in_string {
                     let is_string_run = !*self.uses_blocks.get_or_insert(true);
-                    if is_string_run && output.is_empty() && place.is_usual_for_text() {
+                    let must_stay = is_string_run || (whole.is_none() && !split_braces(&text).is_empty());
+                    if must_stay && output.is_empty() && place.is_usual_for_text() {
                         own.push((carry::extension_key(OUTPUT), Json::from_trusted("{}")));
                     }
                 }
                 place.note_text(&mut own);
                 carry_delta(&mut own, rest, output);
-                event.set(Field::Delta, read_scalar(text, &mut own));
+                event.set(Field::Delta, whole.unwrap_or_else(|| read_scalar(text, &mut own)));
                 self.read_text(event, own, dialect, sink);
             }
             BlockText::Thinking { text, place } => {
@@ -164,6 +170,31 @@ impl BlockReader {
             }
         }
         Ok(())
+    }
+
+    /// Takes the text of which a frame has the first piece.
+    pub(crate) fn take_whole(&mut self, event: &mut Event<'_>, first: &Json<'_>) -> Option<Json<'static>> {
+        let whole = carry::take(&mut event.members, WHOLE)?.into_owned();
+        let (text, first) = (whole.text()?, first.text()?);
+        // Notes are external input.
+        if !text.starts_with(&*first) {
+            return None;
+        }
+        self.repeated_until = first.len();
+        self.whole_text = text.into_owned();
+        Some(whole)
+    }
+
+    /// Returns true for the next piece of a text that has been read whole.
+    pub(crate) fn is_repeated(&mut self, text: &Json<'_>) -> bool {
+        let is_next = |piece: &str| !piece.is_empty() && self.whole_text[self.repeated_until..].starts_with(piece);
+        let Some(piece) = text.text().filter(|piece| is_next(piece)) else { return false };
+        self.repeated_until += piece.len();
+        if self.repeated_until == self.whole_text.len() {
+            self.whole_text = String::new();
+            self.repeated_until = 0;
+        }
+        true
     }
 
     fn read_text(&mut self, mut event: Event<'_>, mut own: Members<'_>, dialect: &str, sink: &mut dyn CanonicalSink) {
@@ -365,7 +396,7 @@ impl BlockReader {
     }
 
     pub(crate) fn held_bytes(&self) -> usize {
-        self.held_bytes
+        self.held_bytes + self.whole_text.len()
     }
 
     fn push_pending(&mut self, boundary: Event<'static>) {

@@ -6,7 +6,7 @@
 //! the text is unchanged.
 
 use super::block_activity::{BlockNumbers, OutputBlock};
-use super::blocks::{BLOCKS_NOTE, BlockText, DeltaContent, parse_delta, take_text, to_text};
+use super::blocks::{BLOCKS_NOTE, BlockText, DeltaContent, parse_delta, take_text, to_stored, to_text};
 use super::members::block;
 use super::message_parts::is_part_of;
 use super::{joined_blocks, listed_content, user_content};
@@ -309,7 +309,7 @@ pub(super) fn write(outgoing: &mut Members<'_>, own: &mut Members<'_>, canonical
                 object.member(block::CONTENT, content.as_str());
             });
             let whole = json::build_object(|object| object.member(block::OUTPUT, output.as_str()));
-            set(outgoing, MemberKey::Known(Field::Content), Json::string(whole.as_str()));
+            set(outgoing, MemberKey::Known(Field::Content), to_stored(&whole));
             if first_part.is_some() {
                 canonical.push((MemberKey::Known(Field::Content), carried));
             }
@@ -377,7 +377,8 @@ fn parse_blocks(content: &Json<'_>, was_json: bool) -> Option<StoredBlocks> {
         }
         match take_text(&kind, &mut output) {
             BlockText::Text { text, place } => {
-                let is_string = text.json_type() == JsonType::String;
+                // Writing divides such braces.
+                let is_string = text.json_type() == JsonType::String && !value.as_str().contains("}{");
                 stored.is_plain &= is_string && rest.is_empty() && output.is_empty() && place.is_usual_for_text();
                 stored.push_text(to_text(text).unquoted());
                 continue;

@@ -140,8 +140,9 @@ impl BlockWriter {
         true
     }
 
+    /// Returns the open message that contains this reasoning.
     pub(crate) fn message_of_reasoning(&self, reasoning: &Json<'_>) -> Option<&Json<'static>> {
-        self.native_reasoning.get(reasoning)
+        self.native_reasoning.get(reasoning).filter(|message| self.is_open(message))
     }
 
     pub(crate) fn forget_span(&mut self, reasoning: &Json<'_>) {

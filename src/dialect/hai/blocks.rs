@@ -27,6 +27,12 @@ pub(super) const DATA: &str = "$data";
 /// Marks text that was a string, although the run's first text was a block.
 pub(super) const TEXT: &str = "$text";
 
+/// Stores the text of an event of which a frame has the first piece, under `extra["ag-ui"]`.
+pub(super) const WHOLE: &str = "$whole";
+
+/// Maximum number of frames that are added for the braces of one text.
+const MAX_DIVISIONS: usize = 1000;
+
 /// Stores a message's content in its original form.
 pub(super) const BLOCKS_NOTE: &str = "$blocks";
 
@@ -190,6 +196,31 @@ pub(super) fn block_text(value: &Json<'_>) -> Option<Json<'static>> {
     }
 }
 
+/// Divides a text between each `}` and `{`. The client of the seed (§4.1) puts a comma there, wherever in the JSON of its blocks it
+/// finds them: `\\frac{1}{2}` would be shown as `\\frac{1},{2}`. In two blocks, they are not next to each other.
+pub(super) fn split_braces(text: &Json<'_>) -> Vec<Json<'static>> {
+    // The client decodes escapes first, and writes the braces as they are.
+    if !text.as_str().contains("}{") && !text.as_str().contains(r"\u007") {
+        return Vec::new();
+    }
+    let text = text.text().unwrap_or_default();
+    let mut pieces = Vec::new();
+    let mut start = 0;
+    for (at, _) in text.match_indices("}{").take(MAX_DIVISIONS) {
+        pieces.push(Json::string(&text[start..=at]));
+        start = at + 1;
+    }
+    if start > 0 {
+        pieces.push(Json::string(&text[start..]));
+    }
+    pieces
+}
+
+/// Returns the JSON of a block as stored content, in which no `}` is next to a `{` for the same reason.
+pub(super) fn to_stored(block: &Json<'_>) -> Json<'static> {
+    Json::string(&block.as_str().replace("}{", r"}\u007b"))
+}
+
 /// Carries the delta's other members. A `layout` without others keeps its name; otherwise one note stores them all.
 pub(super) fn carry_delta(own: &mut Members<'_>, rest: Members<'_>, output: Members<'_>) {
     carry_members(own, &[block::LAYOUT], &rest, DELTA);
@@ -275,6 +306,11 @@ const TEXT_BLOCK_MEMBERS: [&str; 5] = [block::LAYOUT, DELTA, OUTPUT, DATA, PLACE
 /// Returns true if the text was in a block.
 pub(super) fn has_block_members(own: &Members<'_>) -> bool {
     own.iter().any(|(key, _)| TEXT_BLOCK_MEMBERS.iter().any(|name| carry::is_named(key, name)))
+}
+
+/// Returns true if a note has the form in which the dialect sent the text.
+pub(super) fn has_original_form(own: &Members<'_>) -> bool {
+    has_block_members(own) || [STRING, REST, TEXT].iter().any(|note| find_member(own, note).is_some())
 }
 
 /// Removes the members of a block that is restored as a whole.

@@ -59,24 +59,27 @@ impl Default for Connector {
 }
 
 impl AgentConnections {
-    /// Reuses a connection or opens one. The `bool` is whether it is reused.
-    async fn open_exchange(&self, peer: &HttpPeer) -> Result<(AgentExchange, bool), BError> {
+    /// Takes a connection from a pool. Waits for nothing but the pool.
+    async fn reuse(&self, peer: &HttpPeer) -> Option<AgentExchange> {
         let versions = &peer.options.alpn;
-        let speaks_http2 = versions.get_max_http_version() != 1;
-        if speaks_http2 && let Some(session) = self.http2.reuse(peer) {
-            return Ok((AgentExchange::http2(session), true));
+        if versions.get_max_http_version() != 1
+            && let Some(session) = self.http2.reuse(peer)
+        {
+            return Some(AgentExchange::http2(session));
         }
         // An agent that may choose has perhaps chosen HTTP/1.1.
-        if versions.get_min_http_version() == 1
-            && let Some(stream) = self.reuse_http1(peer).await
-        {
-            return Ok((AgentExchange::http1(stream), true));
+        match versions.get_min_http_version() {
+            1 => self.reuse_http1(peer).await.map(AgentExchange::http1),
+            _ => None,
         }
-        // Boxed: most runs reuse a connection, and the future of a new one is large.
-        if speaks_http2 {
-            return self.http2.open(peer, self.transport.new_stream(peer)).boxed().await;
+    }
+
+    /// Opens a connection, or waits for one that another run opens. The `bool` is whether it is reused.
+    async fn open(&self, peer: &HttpPeer) -> Result<(AgentExchange, bool), BError> {
+        if peer.options.alpn.get_max_http_version() != 1 {
+            return self.http2.open(peer, self.transport.new_stream(peer)).await;
         }
-        Ok((AgentExchange::http1(self.http1.new_stream(peer).boxed().await?), false))
+        Ok((AgentExchange::http1(self.http1.new_stream(peer).await?), false))
     }
 }
 
@@ -186,8 +189,12 @@ impl AgentDialer {
     }
 
     async fn open_exchange(&self, connector: &Connector, peer: &HttpPeer) -> Result<(AgentExchange, bool), BError> {
-        // pingora's own timeout excludes the HTTP/2 handshake.
-        let opened = timeout(self.timeouts.connect, connector.0.open_exchange(peer)).await;
+        if let Some(reused) = connector.0.reuse(peer).await {
+            return Ok((reused, true));
+        }
+        // pingora's own timeout excludes the HTTP/2 handshake. Boxed: most runs reuse a connection, and the future of a new
+        // one is large.
+        let opened = timeout(self.timeouts.connect, connector.0.open(peer)).boxed().await;
         opened.unwrap_or_else(|_| Err(pingora_core::Error::new(ErrorType::ConnectTimedout)))
     }
 

@@ -16,7 +16,7 @@ use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
 
 /// Maximum bytes of one read of a body.
 const READ_SIZE: usize = 16 << 10;
@@ -29,9 +29,6 @@ const HEADER_COUNT_LIMIT: usize = 128;
 
 /// Maximum number of reads in a row without data.
 const EMPTY_READS: usize = 16;
-
-/// First capacity for a head.
-const HEAD_SIZE: usize = 1 << 10;
 
 thread_local! {
     static READ_BUFFER: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_SIZE].into());
@@ -90,7 +87,7 @@ impl Http1Exchange {
 
     /// Reads the head of the response, and skips interim ones [RFC 9110 §15.2].
     pub(super) async fn read_head(&mut self) -> Result<response::Parts, BError> {
-        let mut bytes = Vec::with_capacity(HEAD_SIZE);
+        let mut bytes = Vec::new();
         loop {
             while let Some(head) = parse_head(&bytes)? {
                 bytes.drain(..head.length);
@@ -110,13 +107,23 @@ impl Http1Exchange {
             }
             let received = bytes.len();
             let what = || format!("while reading the head of the response, after {received} bytes");
-            bytes.reserve(HEAD_SIZE);
-            match self.connection.read_buf(&mut bytes).await {
+            match poll_fn(|cx| self.poll_read_head(cx, &mut bytes)).await {
                 Ok(0) => return Error::e_explain(ErrorType::ConnectionClosed, what()),
                 Ok(_) => {}
                 Err(error) => return Error::e_because(ErrorType::ReadError, what(), error),
             }
         }
+    }
+
+    /// Adds what can be read at once, which is often a part of the body, too. A run that waits holds no buffer for it.
+    fn poll_read_head(&mut self, cx: &mut Context<'_>, bytes: &mut Vec<u8>) -> Poll<io::Result<usize>> {
+        READ_BUFFER.with_borrow_mut(|buffer| {
+            let room = READ_SIZE.min(HEAD_LIMIT - bytes.len());
+            let mut buffer = ReadBuf::new(&mut buffer[..room]);
+            ready!(Pin::new(&mut self.connection).poll_read(cx, &mut buffer))?;
+            bytes.extend_from_slice(buffer.filled());
+            Poll::Ready(Ok(buffer.filled().len()))
+        })
     }
 
     /// Passes the next piece of the body to `take`. Returns `false` at the end. Cancel safe.

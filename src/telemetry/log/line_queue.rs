@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use tracing_subscriber::fmt::MakeWriter;
 
 /// Time that the thread waits for more lines once there is one.
-const BATCH_DELAY: Duration = Duration::from_millis(2);
+const BATCH_DELAY: Duration = Duration::from_millis(20);
 
 /// Maximum length of one write, if no line is longer. Linux lets no other process with the same pipe write in between.
 const WRITE_SIZE: usize = 4096;

@@ -1,7 +1,7 @@
 //! Exchanges with an agent at the other end of a pipe in memory.
 
 use super::*;
-use tokio::io::DuplexStream;
+use tokio::io::{AsyncReadExt, DuplexStream};
 
 const OK: &str = "HTTP/1.1 200 OK\r\n";
 
