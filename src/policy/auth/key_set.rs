@@ -5,7 +5,6 @@
 
 use super::jwt::UnverifiedToken;
 use super::verified_callers::VerifiedCallers;
-use super::verified_tokens::VerifiedTokens;
 use crate::config::access::Algorithm;
 use crate::telemetry::label::AuthReason;
 use aws_lc_rs::encoding::AsDer;
@@ -70,7 +69,6 @@ pub(super) enum KeySetError {
 
 pub(super) struct KeySet {
     keys: Vec<VerifyingKey>,
-    verified: VerifiedTokens,
     pub(super) callers: VerifiedCallers,
     /// the unusable keys and why, for the log
     pub(crate) ignored: Option<String>,
@@ -91,7 +89,7 @@ impl fmt::Debug for KeySet {
 
 impl KeySet {
     fn new(keys: Vec<VerifyingKey>, ignored: Option<String>) -> KeySet {
-        KeySet { keys, verified: VerifiedTokens::default(), callers: VerifiedCallers::default(), ignored }
+        KeySet { keys, callers: VerifiedCallers::default(), ignored }
     }
 
     /// Reads the keys from a JWKS that `allowed` permits, and ignores the others.
@@ -170,12 +168,9 @@ impl KeySet {
             // If the key is present, the algorithm is wrong; a missing key may be a new one.
             return Err(if self.has_named_key(token) { AuthReason::Algorithm } else { AuthReason::UnknownKey });
         }
-        let mut verify =
+        let is_valid =
             |key: &VerifyingKey| is_signature_valid(token.algorithm, &key.key, token.signing_input, &token.signature);
-        match self.verified.check(token, || fitting.any(&mut verify)) {
-            true => Ok(()),
-            false => Err(AuthReason::Signature),
-        }
+        if fitting.any(is_valid) { Ok(()) } else { Err(AuthReason::Signature) }
     }
 }
 

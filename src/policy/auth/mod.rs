@@ -11,7 +11,6 @@ mod api_key;
 mod credential;
 mod document;
 mod jwt;
-mod verified_tokens;
 mod verified_callers;
 mod key_set;
 mod jwks;
