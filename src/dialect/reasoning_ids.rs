@@ -77,13 +77,36 @@ impl ReasoningIds {
     }
 }
 
-/// Removes ids and roles that the reader will add again.
-pub(crate) fn remove_generated_ids(outgoing: &mut OutgoingEvent<'_>) {
-    if carry::take(&mut outgoing.extensions, NAMELESS_NOTE).is_some() {
-        remove(&mut outgoing.canonical, Field::MessageId);
-        remove(&mut outgoing.members, Field::MessageId);
-    }
-    if get(&outgoing.canonical, Field::Role).is_some_and(|role| role.is_str(REASONING)) {
-        remove(&mut outgoing.canonical, Field::Role);
+/// The open thinking that is written without ids. Its ends may be the guard's, which knows only the ids that reading gave it.
+#[derive(Debug, Default)]
+pub(crate) struct NamelessThinking {
+    span_id: Option<Json<'static>>,
+    message_id: Option<Json<'static>>,
+}
+
+impl NamelessThinking {
+    /// Removes ids and roles that the reader will add again.
+    pub(crate) fn remove_generated_ids(&mut self, kind: EventType, outgoing: &mut OutgoingEvent<'_>) {
+        let mut is_nameless = carry::take(&mut outgoing.extensions, NAMELESS_NOTE).is_some();
+        let id = get(&outgoing.canonical, Field::MessageId).or_else(|| get(&outgoing.members, Field::MessageId));
+        let is_span = matches!(kind, EventType::ReasoningStart | EventType::ReasoningEnd);
+        let open = if is_span { &mut self.span_id } else { &mut self.message_id };
+        match kind {
+            EventType::ReasoningStart | EventType::ReasoningMessageStart => {
+                *open = id.filter(|_| is_nameless).map(|id| id.clone().into_owned());
+            }
+            EventType::ReasoningEnd | EventType::ReasoningMessageEnd => {
+                let started = open.take();
+                is_nameless |= id.is_some_and(|id| started.is_some_and(|started| started.is_same(id)));
+            }
+            _ => {}
+        }
+        if is_nameless {
+            remove(&mut outgoing.canonical, Field::MessageId);
+            remove(&mut outgoing.members, Field::MessageId);
+        }
+        if get(&outgoing.canonical, Field::Role).is_some_and(|role| role.is_str(REASONING)) {
+            remove(&mut outgoing.canonical, Field::Role);
+        }
     }
 }

@@ -16,7 +16,7 @@ use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
 use crate::dialect::event_shapes::{event_to_value, restore_chunk};
 use crate::dialect::interrupts;
 use crate::dialect::peer_version::PeerVersion;
-use crate::dialect::reasoning_ids::{ReasoningIds, remove_generated_ids};
+use crate::dialect::reasoning_ids::{NamelessThinking, ReasoningIds};
 use crate::dialect::row::{EventRow, EventShape};
 use crate::dialect::table::PeerDialect;
 use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json};
@@ -29,6 +29,7 @@ pub(super) struct AgUi0Adapter {
     span_wrapper: SpanWrapper,
     reopened_ids: ReopenedIds,
     /// number of calls whose end did not come before the run failed
+    nameless_thinking: NamelessThinking,
     cut_calls: usize,
 }
 
@@ -40,6 +41,7 @@ impl AgUi0Adapter {
             sequencer: EventSequencer::default(),
             span_wrapper: SpanWrapper::default(),
             reopened_ids: ReopenedIds::new(peer.peer_version),
+            nameless_thinking: NamelessThinking::default(),
             cut_calls: 0,
         })
     }
@@ -171,9 +173,11 @@ impl DialectAdapter for AgUi0Adapter {
             EventType::RunFinished => downgrade::downgrade_outcome(outgoing),
             EventType::ReasoningStart => {
                 downgrade::repair_title(&mut outgoing.extensions);
-                remove_generated_ids(outgoing);
+                self.nameless_thinking.remove_generated_ids(row.kind, outgoing);
             }
-            _ if row.shape == EventShape::Own(&THINKING_WITHOUT_IDS) => remove_generated_ids(outgoing),
+            _ if row.shape == EventShape::Own(&THINKING_WITHOUT_IDS) => {
+                self.nameless_thinking.remove_generated_ids(row.kind, outgoing);
+            }
             _ => {}
         }
     }

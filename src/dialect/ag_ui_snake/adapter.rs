@@ -12,7 +12,7 @@ use crate::dialect::carry;
 use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
 use crate::dialect::event_shapes::was_null;
 use crate::dialect::interrupts;
-use crate::dialect::reasoning_ids::{ROLE_NOTE, ReasoningIds, remove_generated_ids};
+use crate::dialect::reasoning_ids::{NamelessThinking, ROLE_NOTE, ReasoningIds};
 use crate::dialect::row::EventRow;
 use crate::dialect::table::PeerDialect;
 use crate::event::input::{ASSISTANT, REASONING};
@@ -23,11 +23,17 @@ pub(super) struct AgUiSnakeAdapter {
     peer: PeerDialect,
     reasoning_ids: ReasoningIds,
     span_folder: SpanFolder,
+    nameless_thinking: NamelessThinking,
 }
 
 impl AgUiSnakeAdapter {
     pub(super) fn boxed(peer: PeerDialect) -> Box<dyn DialectAdapter> {
-        Box::new(AgUiSnakeAdapter { peer, reasoning_ids: ReasoningIds::default(), span_folder: SpanFolder::default() })
+        Box::new(AgUiSnakeAdapter {
+            peer,
+            reasoning_ids: ReasoningIds::default(),
+            span_folder: SpanFolder::default(),
+            nameless_thinking: NamelessThinking::default(),
+        })
     }
 
     /// Sets the canonical role for thinking, and notes an unusual original role.
@@ -123,7 +129,9 @@ impl DialectAdapter for AgUiSnakeAdapter {
     }
 
     fn write(&mut self, row: &'static EventRow, outgoing: &mut OutgoingEvent<'_>) {
-        remove_generated_ids(outgoing);
+        if row.kind.is_reasoning() {
+            self.nameless_thinking.remove_generated_ids(row.kind, outgoing);
+        }
         if row.kind == EventType::ReasoningMessageStart {
             self.write_role(outgoing);
         }

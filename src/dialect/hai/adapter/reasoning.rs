@@ -25,10 +25,12 @@ impl HaiAdapter {
             };
         }
         let Some(message) = self.block_writer.message_of_reasoning(&id).cloned() else {
-            // The end of a thought that was written in another message, whose span has ended.
-            let is_late_end = kind == EventType::ReasoningMessageEnd && !self.block_writer.is_open(&id);
-            if !self.writes_blocks() || kind == EventType::ReasoningEnd || is_late_end {
+            if !self.writes_blocks() || kind == EventType::ReasoningEnd {
                 return ReleasedEvents::from(ReleasedEvent::AsCustom(event));
+            }
+            // The thought was written in another message, so it ends with its span there, which has ended.
+            if kind == EventType::ReasoningMessageEnd && !self.block_writer.is_open(&id) {
+                return ReleasedEvents::default();
             }
             let canonical_type = canonical_type.unwrap_or(kind.wire());
             return self.write_thinking(&id, event, canonical_type, now_ms).unwrap_or_default();
