@@ -6,7 +6,8 @@
 //!   call, before 0.0.59   START c … END c ─▶ START c … END c ──▶ whole, as CUSTOM: the peer has the call
 //! ```
 //! These clients find the item of a piece by its id and take the first one, so the second would stay empty. A call also
-//! adds a message, with the id of its parent or its own.
+//! adds a message, with the id of its parent or its own. Before 0.0.53, it does so even if the client has its parent, unless
+//! that is the last message; such a call loses its parent here, so that no two messages have one id.
 
 use crate::codec::json;
 use crate::dialect::adapter::{ReleasedEvent, ReleasedEvents};
@@ -21,6 +22,7 @@ pub(super) struct ReopenedIds {
     /// ids of the messages and calls that the peer has; for each message, how many of its ids were tried
     messages: IdMap<usize>,
     calls: IdMap<()>,
+    last_message: Option<Json<'static>>,
     /// by the agent's id
     reopened: IdMap<ReopenedMessage>,
     /// the message whose start was not released: any other event releases it
@@ -57,6 +59,7 @@ impl ReopenedIds {
             version,
             messages: IdMap::default(),
             calls: IdMap::default(),
+            last_message: None,
             reopened: IdMap::default(),
             unreleased_start: None,
             open: IdMap::default(),
@@ -101,8 +104,16 @@ impl ReopenedIds {
                 self.replace_messages(event.get(Field::Messages));
                 released.push_event(event, canonical_type);
             }
-            _ => {
+            kind => {
                 self.release_pending(released);
+                // These add messages, if the peer has such events.
+                if matches!(
+                    kind,
+                    EventType::ToolCallResult | EventType::ActivitySnapshot | EventType::ReasoningMessageStart
+                ) && self.keeps_messages()
+                {
+                    self.add_message(event.get_or_empty(Field::MessageId));
+                }
                 released.push_event(event, canonical_type);
             }
         }
@@ -139,10 +150,18 @@ impl ReopenedIds {
         self.version < PeerVersion::V0_0_45
     }
 
+    /// Returns true for clients that add a message for a call unless its parent is their last one.
+    fn keeps_messages(&self) -> bool {
+        self.version < PeerVersion::V0_0_53
+    }
+
     fn start_message<'a>(&mut self, event: Event<'a>, canonical_type: ChunkType, released: &mut ReleasedEvents<'a>) {
         self.release_pending(released);
         let id = event.get_or_empty(Field::MessageId);
         if !self.renames_messages() {
+            if self.keeps_messages() {
+                self.add_message(id);
+            }
             return released.push_event(event, canonical_type);
         }
         if self.add_message(id.clone()) {
@@ -198,6 +217,10 @@ impl ReopenedIds {
     ) {
         self.release_start(released);
         if !self.renames_messages() {
+            if let Some(id) = event.get(Field::MessageId).filter(|_| self.keeps_messages()) {
+                let id = id.clone().into_owned();
+                self.add_message(id);
+            }
             return released.push_event(event, canonical_type);
         }
         let Some(id) = event.get(Field::MessageId) else { return released.push_event(event, canonical_type) };
@@ -221,10 +244,10 @@ impl ReopenedIds {
         }
     }
 
-    fn start_call<'a>(&mut self, event: Event<'a>, canonical_type: ChunkType, released: &mut ReleasedEvents<'a>) {
+    fn start_call<'a>(&mut self, mut event: Event<'a>, canonical_type: ChunkType, released: &mut ReleasedEvents<'a>) {
         self.release_pending(released);
         let id = event.get_or_empty(Field::ToolCallId);
-        if self.add_call(&event, id.clone()) {
+        if self.add_call(&mut event, id.clone()) {
             return released.push_event(event, canonical_type);
         }
         self.repeated_calls.insert(id, ());
@@ -250,7 +273,7 @@ impl ReopenedIds {
     /// of an additional call are empty, but without them those of the call would be incomplete.
     fn release_call_chunk<'a>(
         &mut self,
-        event: Event<'a>,
+        mut event: Event<'a>,
         canonical_type: ChunkType,
         released: &mut ReleasedEvents<'a>,
     ) {
@@ -260,7 +283,7 @@ impl ReopenedIds {
         {
             let id = id.clone().into_owned();
             self.open_chunk = Some(OpenChunk { kind: event.kind, id: id.clone() });
-            self.add_call(&event, id);
+            self.add_call(&mut event, id);
         }
         released.push_event(event, canonical_type);
     }
@@ -274,18 +297,25 @@ impl ReopenedIds {
         let is_new = !self.messages.contains(&id) && !self.open.contains(&id);
         if is_new {
             self.retained_bytes += memory_limits::text_cost(id.as_str());
+            self.last_message = Some(id.clone());
             self.messages.insert(id, 1);
         }
         is_new
     }
 
     /// Returns true if the peer did not have the call. Its message is added too.
-    fn add_call(&mut self, event: &Event<'_>, id: Json<'static>) -> bool {
-        if self.renames_messages() {
+    fn add_call(&mut self, event: &mut Event<'_>, id: Json<'static>) -> bool {
+        let is_new = !self.calls.contains(&id);
+        if self.keeps_messages() {
+            let parent = event.get(Field::ParentMessageId);
+            let is_last =
+                parent.is_some_and(|parent| self.last_message.as_ref().is_some_and(|last| last.is_same(parent)));
+            if is_new && !is_last && parent.is_some_and(|parent| self.messages.contains(parent)) {
+                remove_parent(event);
+            }
             let message = event.get(Field::ParentMessageId).cloned().map_or_else(|| id.clone(), Json::into_owned);
             self.add_message(message);
         }
-        let is_new = !self.calls.contains(&id);
         if is_new {
             self.retained_bytes += memory_limits::text_cost(id.as_str());
             self.calls.insert(id, ());
@@ -310,6 +340,7 @@ impl ReopenedIds {
     fn replace_messages(&mut self, list: Option<&Json<'_>>) {
         self.messages = IdMap::default();
         self.calls = IdMap::default();
+        self.last_message = None;
         self.retained_bytes = 0;
         for message in list.and_then(json::parse_elements).unwrap_or_default() {
             let Some(members) = json::parse_message(&message) else { continue };
@@ -334,6 +365,13 @@ fn rename<'a>(mut event: Event<'a>, peer_id: &Json<'static>, id: &Json<'_>, cano
         event.members.push((MemberKey::Other(Field::MessageId.camel().into()), id.clone().into_owned()));
     }
     event
+}
+
+/// Removes the parent of a call, and carries it.
+fn remove_parent(event: &mut Event<'_>) {
+    if let Some(parent) = event.remove(Field::ParentMessageId) {
+        event.members.push((MemberKey::Other(Field::ParentMessageId.camel().into()), parent));
+    }
 }
 
 /// Wraps an event as CUSTOM, or drops it if it has no canonical counterpart.

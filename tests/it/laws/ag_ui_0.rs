@@ -120,7 +120,8 @@ impl Script {
     }
 
     fn call(&mut self, id: &str) {
-        let parent = if self.dice.one_in(2) { r#","parentMessageId":"p""# } else { "" };
+        // A parent of its own: clients before 0.0.53 get one that is not their last message as a note.
+        let parent = if self.dice.one_in(2) { format!(r#","parentMessageId":"p {id}""#) } else { String::new() };
         self.push_event("TOOL_CALL_START", &format!(r#""toolCallId":"{id}","toolCallName":"查询"{parent}"#));
         for _ in 0..self.dice.below(3) {
             let delta = self.dice.string();
