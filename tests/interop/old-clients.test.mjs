@@ -137,6 +137,20 @@ for (const [name, events] of Object.entries(KILLED_RUNS)) {
   });
 }
 
+test("no client has two messages with one id", LIMIT, async () => {
+  const all = await inParallel(streams, async (it) => {
+    const found = [];
+    for (const version of VERSIONS) {
+      const heard = await hear(version, await heardAt(it, sideFor(version)), it.client);
+      const ids = heard.messages.map((message) => message.id);
+      const twice = ids.filter((id, at) => ids.indexOf(id) < at);
+      if (twice.length > 0) found.push(`${it.name} (${it.from}), client ${version}: ${twice}`);
+    }
+    return found;
+  });
+  assertNone(all.flat());
+});
+
 test("old clients show what the current client shows", LIMIT, async () => {
   const unneeded = new Set(Object.keys(OTHERWISE));
   const all = await inParallel(streams, async (it) => {
