@@ -354,6 +354,12 @@ impl MessageList {
         self.messages.iter().flat_map(|entry| &entry.changes)
     }
 
+    /// Returns the ids of a message's calls.
+    pub(crate) fn calls_of(&mut self, message: &Json<'_>) -> impl Iterator<Item = &Json<'static>> {
+        let calls = self.find_entry(message).and_then(|entry| entry.calls.as_ref());
+        calls.into_iter().flatten().map(|call| &call.id)
+    }
+
     pub(crate) fn set_encrypted(&mut self, event: &Event<'_>) {
         let (Some(id), Some(value)) = (event.get(Field::EntityId), event.get(Field::EncryptedValue)) else { return };
         let value = (MemberKey::Known(Field::EncryptedValue), value.clone().into_owned());

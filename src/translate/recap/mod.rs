@@ -310,7 +310,7 @@ impl Recap {
             EventType::ActivityDelta => list.patch_activity(event, kept(), *side),
             EventType::ReasoningEncryptedValue => {
                 list.set_encrypted(event);
-                opens.add_encrypted(event, kept());
+                opens.add_encrypted(event, kept(), list);
             }
             _ => {}
         }

@@ -184,13 +184,17 @@ impl RecapItems {
         }
     }
 
-    pub(crate) fn add_encrypted(&mut self, event: &Event<'_>, frame: RecapFrame) {
+    /// Keeps the encrypted value of an open call or message. A call creates its message if the client does not have it.
+    pub(crate) fn add_encrypted(&mut self, event: &Event<'_>, frame: RecapFrame, list: &mut MessageList) {
         let Some(id) = event.get(Field::EntityId) else { return };
         let calls = event.get(Field::Subtype).is_some_and(|subtype| subtype.is_str("tool-call"));
         let is_it = |what: RunItem| (what == RunItem::ToolCall) == calls && what != RunItem::ReasoningSpan;
         let found = self.items.iter_mut().filter(|(what, _)| is_it(**what)).filter_map(|(_, items)| items.get_mut(id));
-        let newest = found.max_by_key(|open| open.number);
-        if let Some(open) = newest {
+        if let Some(newest) = found.max_by_key(|open| open.number) {
+            return newest.encrypted.push(frame);
+        }
+        let of_call = list.calls_of(id).find(|call| !calls && self.find(RunItem::ToolCall, call).is_some());
+        if let Some(open) = of_call.and_then(|call| self.find_mut(RunItem::ToolCall, call)) {
             open.encrypted.push(frame);
         }
     }

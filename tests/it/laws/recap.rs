@@ -219,7 +219,7 @@ fn stream_with_snapshots(seed: u64) -> Vec<String> {
         let (message, call) = (dice.pick(&["m1", "m2", "m3"]), dice.pick(&["c1", "c2"]));
         let text = dice.below(texts.len().max(1));
         let open_call = dice.below(calls.len().max(1));
-        events.push(match dice.below(9) {
+        events.push(match dice.below(10) {
             0 if !texts.contains(&message) => {
                 texts.push(message);
                 format!(r#"{{"type":"TEXT_MESSAGE_START","messageId":"{message}","role":"assistant"}}"#)
@@ -241,6 +241,11 @@ fn stream_with_snapshots(seed: u64) -> Vec<String> {
                 r#"{{"type":"TOOL_CALL_RESULT","messageId":"r{}","toolCallId":"{call}","content":"1"}}"#,
                 events.len()
             ),
+            // Of a message that a text, a call or a snapshot has created, and of a call.
+            9 => {
+                let (kind, id) = if dice.one_in(2) { ("message", message) } else { ("tool-call", call) };
+                format!(r#"{{"type":"REASONING_ENCRYPTED_VALUE","entityId":"{id}","subtype":"{kind}","encryptedValue":"e"}}"#)
+            }
             7 | 8 => {
                 let all = [
                     r#"{"id":"u9","role":"user","content":"hi"}"#,
@@ -308,6 +313,21 @@ fn late_clients_catch_up_with_calls_that_have_a_null_parent() {
     ];
     let stream = translate_frames(&events.map(str::to_owned), client, client);
     assert!(stream[1].contains("\"parentMessageId\":null"), "{}", stream[1]);
+    assert_eq!(first_failure(client, &stream), None);
+}
+
+/// Found by `make soak`: only the call, which comes again whole, has the client create the message.
+#[test]
+fn late_clients_catch_up_with_the_encrypted_value_of_a_calls_message() {
+    let client = side("ag-ui");
+    let events = [
+        r#"{"type":"RUN_STARTED","threadId":"t1","runId":"r1"}"#,
+        r#"{"type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"search","parentMessageId":"m"}"#,
+        r#"{"type":"REASONING_ENCRYPTED_VALUE","entityId":"m","subtype":"message","encryptedValue":"e"}"#,
+        r#"{"type":"TOOL_CALL_END","toolCallId":"c"}"#,
+        r#"{"type":"RUN_FINISHED","threadId":"t1","runId":"r1"}"#,
+    ];
+    let stream = translate_frames(&events.map(str::to_owned), client, client);
     assert_eq!(first_failure(client, &stream), None);
 }
 
