@@ -65,13 +65,17 @@ impl Prometheus {
             tool_missing("prometheus", &error);
         }
         let mut process = Process::start(&mut command, false);
-        let mut address = None;
+        // On a busy machine, these two lines come in either order.
+        let (mut address, mut is_ready): (Option<SocketAddr>, bool) = (None, false);
         let address = loop {
+            if let Some(address) = address.filter(|_| is_ready) {
+                break address;
+            }
             let line = process.line().await.expect("prometheus goes on");
             let line: Value = serde_json::from_str(&line).unwrap_or(Value::String(line));
             match line["msg"].as_str() {
                 Some("Listening on") => address = line["address"].as_str().and_then(|text| text.parse().ok()),
-                Some("Server is ready to receive web requests.") => break address.expect("it printed its address"),
+                Some("Server is ready to receive web requests.") => is_ready = true,
                 _ => {}
             }
             assert_ne!(line["level"], "error", "{line}");
