@@ -119,18 +119,29 @@ fn normalize_event(event: &str, dialect: &str) -> String {
 }
 
 /// Groups events by message and call: a dialect with whole messages sends their content at their end.
-fn group_by_item(mut events: Vec<String>) -> Vec<String> {
-    events.sort_by_cached_key(|event| {
-        let all = members(event);
-        let kind = all.get("type").cloned().unwrap_or_default();
-        let item = match kind.trim_matches('"').split('_').next() {
-            Some("TEXT") => all.get("messageId"),
-            Some("TOOL") if kind.contains("ARGS") || kind.contains("CHUNK") => all.get("toolCallId"),
-            _ => None,
-        };
-        item.cloned().unwrap_or_default()
-    });
-    events
+fn group_by_item(events: Vec<String>) -> Vec<String> {
+    // A chunk without an id belongs to the item of the chunk before.
+    let mut last_ids: [Option<String>; 2] = [None, None];
+    let mut keyed: Vec<_> = events
+        .into_iter()
+        .map(|event| {
+            let all = members(&event);
+            let kind = all.get("type").cloned().unwrap_or_default();
+            let (id, last) = match kind.trim_matches('"').split('_').next() {
+                Some("TEXT") => (all.get("messageId").cloned(), &mut last_ids[0]),
+                Some("TOOL") if kind.contains("ARGS") || kind.contains("CHUNK") => {
+                    (all.get("toolCallId").cloned(), &mut last_ids[1])
+                }
+                _ => return (String::new(), event),
+            };
+            if kind.contains("CHUNK") {
+                *last = id.clone().or_else(|| last.take());
+            }
+            (id.or_else(|| last.clone()).unwrap_or_default(), event)
+        })
+        .collect();
+    keyed.sort_by(|(one, _), (other, _)| one.cmp(other));
+    keyed.into_iter().map(|(_, event)| event).collect()
 }
 
 fn text(bytes: &[u8]) -> String {

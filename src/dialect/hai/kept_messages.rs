@@ -15,6 +15,9 @@ const KEPT_NOTE: &str = "$kept";
 /// Maximum bytes of a run's thinking that is kept.
 pub(super) const TEXTS_LIMIT: usize = memory_limits::MIN_BUFFER_LIMIT;
 
+/// Maximum number of snapshots to which a message is added: otherwise the output would grow with the square of a run's snapshots.
+const MAX_COPIES: u32 = 16;
+
 /// Cost of a message besides its id and its text.
 const ENTRY_COST: usize = 256;
 
@@ -32,6 +35,8 @@ struct KeptMessage {
     content: KeptContent,
     /// the message that followed it
     next: Option<Json<'static>>,
+    /// the number of snapshots to which it was added
+    copies: u32,
 }
 
 #[derive(Debug)]
@@ -91,6 +96,7 @@ impl KeptMessages {
         let dropped: Vec<_> =
             self.messages.iter().filter(|(_, kept)| is_dropped(kept)).map(|(id, _)| id.clone()).collect();
         dropped.iter().for_each(|id| self.forget(id));
+        self.drop_often_added();
         if self.messages.is_empty() {
             return;
         }
@@ -102,14 +108,21 @@ impl KeptMessages {
         let is_user = |one: &Members<'_>| get(one, Field::Role).is_some_and(|role| role.is_str(USER));
         let after_user = messages.iter().rposition(is_user).map_or(0, |at| at + 1);
         let mut added: Vec<(usize, Json<'static>)> = Vec::new();
+        let mut added_ids = Vec::new();
         for (id, kept) in self.messages.iter().filter(|(id, kept)| !places.contains(id) && !kept.is_empty()) {
             let place = match &kept.next {
                 Some(next) => places.get(next).copied().unwrap_or(after_user),
                 None => messages.len(),
             };
+            added_ids.push(id.clone());
             match kept.to_message(id, dialect, &content_of) {
                 Ok(message) => added.push((place, json::to_object(&message))),
                 Err(loss) => self.losses.push(loss),
+            }
+        }
+        for id in added_ids {
+            if let Some(kept) = self.messages.get_mut(&id) {
+                kept.copies += 1;
             }
         }
         // Stable: what has the same place stays in order.
@@ -126,6 +139,15 @@ impl KeptMessages {
         snapshot.set(Field::Messages, json::to_array(&complete));
     }
 
+    fn drop_often_added(&mut self) {
+        let often = self.messages.iter().filter(|(_, kept)| kept.copies == MAX_COPIES);
+        let often: Vec<_> = often.map(|(id, kept)| (id.clone(), kept.loss())).collect();
+        for (id, loss) in often {
+            self.forget(&id);
+            self.losses.push(loss);
+        }
+    }
+
     /// Returns what the last snapshot took from the client.
     pub(crate) fn take_losses(&mut self) -> Vec<EventLoss> {
         std::mem::take(&mut self.losses)
@@ -140,7 +162,7 @@ impl KeptMessages {
             return;
         }
         self.bytes += ENTRY_COST + id.as_str().len();
-        self.messages.insert(id.clone(), KeptMessage { content: content(), next: None });
+        self.messages.insert(id.clone(), KeptMessage { content: content(), next: None, copies: 0 });
         self.unplaced.push(id.clone());
     }
 
@@ -159,6 +181,14 @@ impl KeptMessage {
         matches!(&self.content, KeptContent::Reasoning(Some(text)) if text.is_empty())
     }
 
+    /// Returns the loss if a snapshot lacks it.
+    fn loss(&self) -> EventLoss {
+        match self.content {
+            KeptContent::Reasoning(_) => EventLoss::ReasoningNotShown,
+            KeptContent::Activity(_) => EventLoss::ActivityNotShown,
+        }
+    }
+
     fn to_message(
         &self,
         id: &Json<'static>,
@@ -167,10 +197,10 @@ impl KeptMessage {
     ) -> Result<MessageMembers<'static>, EventLoss> {
         let (role, kind, content) = match &self.content {
             KeptContent::Reasoning(text) => {
-                let text = text.as_ref().ok_or(EventLoss::ReasoningNotShown)?;
+                let text = text.as_ref().ok_or(self.loss())?;
                 (REASONING, None, Json::from_trusted(format!("\"{text}\"")))
             }
-            KeptContent::Activity(kind) => (ACTIVITY, Some(kind), content_of(id).ok_or(EventLoss::ActivityNotShown)?),
+            KeptContent::Activity(kind) => (ACTIVITY, Some(kind), content_of(id).ok_or(self.loss())?),
         };
         let mut note = Members::new();
         carry::add_note(&mut note, KEPT_NOTE);
