@@ -128,6 +128,8 @@ impl TestAgent {
         self.listening.shutdown().await;
         let mut serving = std::mem::take(&mut *self.serving.lock().expect("not poisoned"));
         serving.shutdown().await;
+        // A busy kernel delivers the ends of the connections later, and until then the gateway cannot know them.
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         if let Some(path) = &self.kind.socket {
             std::fs::remove_file(path).expect("it is there");
         }
