@@ -91,6 +91,8 @@ mod tests {
         assert!(parse_dialect("zzz").expect_err("unknown").contains("use one of: `ag-ui`, `ag-ui-0`, `hai`"));
         assert!(parse_dialect("hai:block").expect_err("unknown").contains("did you mean `blocks`?"));
         assert_eq!(parse_dialect("ag-ui-0:pin=0.0.45").expect("known").peer_version, PeerVersion::V0_0_45);
+        // It accepts what 0.0.47 does.
+        assert_eq!(parse_dialect("ag-ui-0:pin=0.0.52").expect("known").peer_version, PeerVersion::V0_0_47);
         assert_eq!(parse_dialect("hai:interrupt_tool=ask").expect("known").interrupt_tool.as_str(), "ask");
         assert!(parse_dialect("hai:interrupt_tool").expect_err("no name").contains("no option `interrupt_tool`"));
         assert!(parse_dialect("hai:big").expect_err("unknown").contains("no option `big`"));

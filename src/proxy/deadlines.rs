@@ -22,7 +22,7 @@ struct Deadline {
 }
 
 /// A run's deadlines and keep-alives. They share one timer that is checked only when it fires, so traffic never resets
-/// it; and it is set only when the run waits, since most runs of an agent that is fast wait once.
+/// it. It is set only when the run waits, since the run of a fast agent hardly waits.
 pub(super) struct RunDeadlines {
     keep_alive: Duration,
     last_write: Instant,

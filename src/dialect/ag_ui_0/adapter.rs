@@ -28,8 +28,8 @@ pub(super) struct AgUi0Adapter {
     sequencer: EventSequencer,
     span_wrapper: SpanWrapper,
     reopened_ids: ReopenedIds,
-    /// number of calls whose end did not come before the run failed
     nameless_thinking: NamelessThinking,
+    /// number of calls whose end did not come before the run failed
     cut_calls: usize,
 }
 

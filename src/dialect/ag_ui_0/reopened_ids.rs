@@ -106,13 +106,11 @@ impl ReopenedIds {
             }
             kind => {
                 self.release_pending(released);
-                // These add messages, if the peer has such events.
                 if matches!(
                     kind,
                     EventType::ToolCallResult | EventType::ActivitySnapshot | EventType::ReasoningMessageStart
-                ) && self.keeps_messages()
-                {
-                    self.add_message(event.get_or_empty(Field::MessageId));
+                ) {
+                    self.record_message(&event);
                 }
                 released.push_event(event, canonical_type);
             }
@@ -150,20 +148,18 @@ impl ReopenedIds {
         self.version < PeerVersion::V0_0_45
     }
 
-    /// Returns true for clients that add a message for a call unless its parent is their last one.
-    fn keeps_messages(&self) -> bool {
+    /// Returns true for clients that add a message with the id of a call's parent unless that is their last message.
+    fn repeats_parents(&self) -> bool {
         self.version < PeerVersion::V0_0_53
     }
 
     fn start_message<'a>(&mut self, event: Event<'a>, canonical_type: ChunkType, released: &mut ReleasedEvents<'a>) {
         self.release_pending(released);
-        let id = event.get_or_empty(Field::MessageId);
         if !self.renames_messages() {
-            if self.keeps_messages() {
-                self.add_message(id);
-            }
+            self.record_message(&event);
             return released.push_event(event, canonical_type);
         }
+        let id = event.get_or_empty(Field::MessageId);
         if self.add_message(id.clone()) {
             self.remove_reopened(&id);
             self.open.insert(id, ());
@@ -217,10 +213,7 @@ impl ReopenedIds {
     ) {
         self.release_start(released);
         if !self.renames_messages() {
-            if let Some(id) = event.get(Field::MessageId).filter(|_| self.keeps_messages()) {
-                let id = id.clone().into_owned();
-                self.add_message(id);
-            }
+            self.record_message(&event);
             return released.push_event(event, canonical_type);
         }
         let Some(id) = event.get(Field::MessageId) else { return released.push_event(event, canonical_type) };
@@ -292,6 +285,14 @@ impl ReopenedIds {
         self.open_chunk.as_ref().is_some_and(|open| open.kind == kind && open.id.is_same(id))
     }
 
+    /// Records the message that an event adds, if calls may name it.
+    fn record_message(&mut self, event: &Event<'_>) {
+        if let Some(id) = event.get(Field::MessageId).filter(|_| self.repeats_parents()) {
+            let id = id.clone().into_owned();
+            self.add_message(id);
+        }
+    }
+
     /// Returns true if the peer did not have the message.
     fn add_message(&mut self, id: Json<'static>) -> bool {
         let is_new = !self.messages.contains(&id) && !self.open.contains(&id);
@@ -306,11 +307,12 @@ impl ReopenedIds {
     /// Returns true if the peer did not have the call. Its message is added too.
     fn add_call(&mut self, event: &mut Event<'_>, id: Json<'static>) -> bool {
         let is_new = !self.calls.contains(&id);
-        if self.keeps_messages() {
+        if self.repeats_parents() {
             let parent = event.get(Field::ParentMessageId);
-            let is_last =
-                parent.is_some_and(|parent| self.last_message.as_ref().is_some_and(|last| last.is_same(parent)));
-            if is_new && !is_last && parent.is_some_and(|parent| self.messages.contains(parent)) {
+            let is_earlier = |parent: &Json<'_>| {
+                self.messages.contains(parent) && self.last_message.as_ref().is_none_or(|last| !last.is_same(parent))
+            };
+            if is_new && parent.is_some_and(is_earlier) {
                 remove_parent(event);
             }
             let message = event.get(Field::ParentMessageId).cloned().map_or_else(|| id.clone(), Json::into_owned);
@@ -367,7 +369,7 @@ fn rename<'a>(mut event: Event<'a>, peer_id: &Json<'static>, id: &Json<'_>, cano
     event
 }
 
-/// Removes the parent of a call, and carries it.
+/// Removes the parent of a call, and carries it in a note.
 fn remove_parent(event: &mut Event<'_>) {
     if let Some(parent) = event.remove(Field::ParentMessageId) {
         event.members.push((MemberKey::Other(Field::ParentMessageId.camel().into()), parent));

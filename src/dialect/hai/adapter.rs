@@ -182,7 +182,7 @@ impl HaiAdapter {
         released
     }
 
-    /// Writes text in the pieces in which a client shows it as it is.
+    /// Writes text, divided where a client would change it.
     fn write_pieces<'a>(&mut self, event: Event<'a>, canonical_type: Option<&'static str>) -> ReleasedEvents<'a> {
         let pieces = event.get(Field::Delta).map(blocks::split_braces).unwrap_or_default();
         if pieces.is_empty() {
@@ -294,7 +294,7 @@ impl DialectAdapter for HaiAdapter {
 
     fn added_text<'a>(&mut self, delta: &'a Json<'_>) -> Option<Json<'a>> {
         let text = block_text(delta)?;
-        Some(if self.block_reader.is_repeated(&text) { Json::EMPTY_STRING } else { text })
+        Some(if self.block_reader.skip_repeated(&text) { Json::EMPTY_STRING } else { text })
     }
 
     fn restore<'a>(

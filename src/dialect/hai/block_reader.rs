@@ -172,11 +172,11 @@ impl BlockReader {
         Ok(())
     }
 
-    /// Takes the text of which a frame has the first piece.
+    /// Takes the text of which a frame has the first piece, unless it is the text of another frame.
     pub(crate) fn take_whole(&mut self, event: &mut Event<'_>, first: &Json<'_>) -> Option<Json<'static>> {
         let whole = carry::take(&mut event.members, WHOLE)?.into_owned();
         let (text, first) = (whole.text()?, first.text()?);
-        // Notes are external input.
+        // Notes are external input, and must not hide what the frame says.
         if !text.starts_with(&*first) {
             return None;
         }
@@ -185,8 +185,8 @@ impl BlockReader {
         Some(whole)
     }
 
-    /// Returns true for the next piece of a text that has been read whole.
-    pub(crate) fn is_repeated(&mut self, text: &Json<'_>) -> bool {
+    /// Skips the next piece of a text that was read whole. Returns `false` for any other text.
+    pub(crate) fn skip_repeated(&mut self, text: &Json<'_>) -> bool {
         let is_next = |piece: &str| !piece.is_empty() && self.whole_text[self.repeated_until..].starts_with(piece);
         let Some(piece) = text.text().filter(|piece| is_next(piece)) else { return false };
         self.repeated_until += piece.len();

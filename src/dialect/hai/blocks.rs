@@ -196,8 +196,8 @@ pub(super) fn block_text(value: &Json<'_>) -> Option<Json<'static>> {
     }
 }
 
-/// Divides a text between each `}` and `{`. The client of the seed (§4.1) puts a comma there, wherever in the JSON of its blocks it
-/// finds them: `\\frac{1}{2}` would be shown as `\\frac{1},{2}`. In two blocks, they are not next to each other.
+/// Divides a text between each `}` and `{`; returns nothing if it has none. The client of the seed (§4.1) puts a comma between
+/// them wherever it finds them in the JSON of its blocks, and would show `\frac{1},{2}` for `\frac{1}{2}`.
 pub(super) fn split_braces(text: &Json<'_>) -> Vec<Json<'static>> {
     // The client decodes escapes first, and writes the braces as they are.
     if !text.as_str().contains("}{") && !text.as_str().contains(r"\u007") {
@@ -216,7 +216,7 @@ pub(super) fn split_braces(text: &Json<'_>) -> Vec<Json<'static>> {
     pieces
 }
 
-/// Returns the JSON of a block as stored content, in which no `}` is next to a `{` for the same reason.
+/// Returns the JSON of a block as stored content, in which no `{` follows a `}` for the same reason.
 pub(super) fn to_stored(block: &Json<'_>) -> Json<'static> {
     Json::string(&block.as_str().replace("}{", r"}\u007b"))
 }
@@ -351,4 +351,21 @@ pub(super) fn find_text(delta: &str) -> Option<Range<usize>> {
 fn slice_member<'t>(object: &'t str, name: &str) -> Option<&'t str> {
     let members = json::members_with_type(json::parse_open_object(object).ok()?);
     find_member(&members, name).and_then(Json::source)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn divides_a_text_a_limited_number_of_times() {
+        let pieces = |text: &str| -> Vec<String> {
+            split_braces(&Json::string(text)).iter().map(|piece| piece.text().expect("text").into_owned()).collect()
+        };
+        assert_eq!(pieces(r"\frac{1}{2}好}{"), [r"\frac{1}", "{2}好}", "{"]);
+        assert_eq!(split_braces(&Json::from_trusted(r#""a\u007d\u007bb""#)).len(), 2);
+        assert!(pieces("{} {").is_empty());
+        let many = "}{".repeat(2 * MAX_DIVISIONS);
+        assert_eq!((pieces(&many).len(), pieces(&many).concat()), (MAX_DIVISIONS + 1, many));
+    }
 }

@@ -15,7 +15,7 @@ const KEPT_NOTE: &str = "$kept";
 /// Maximum bytes of a run's thinking that is kept.
 pub(super) const TEXTS_LIMIT: usize = memory_limits::MIN_BUFFER_LIMIT;
 
-/// Maximum number of snapshots to which a message is added: otherwise the output would grow with the square of a run's snapshots.
+/// Maximum number of snapshots to which a message is added. Without it, the output would grow with the square of a run's length.
 const MAX_COPIES: u32 = 16;
 
 /// Cost of a message besides its id and its text.
@@ -35,7 +35,7 @@ struct KeptMessage {
     content: KeptContent,
     /// the message that followed it
     next: Option<Json<'static>>,
-    /// the number of snapshots to which it was added
+    /// number of snapshots without it
     copies: u32,
 }
 
@@ -96,7 +96,7 @@ impl KeptMessages {
         let dropped: Vec<_> =
             self.messages.iter().filter(|(_, kept)| is_dropped(kept)).map(|(id, _)| id.clone()).collect();
         dropped.iter().for_each(|id| self.forget(id));
-        self.drop_often_added();
+        self.forget_often_added();
         if self.messages.is_empty() {
             return;
         }
@@ -109,12 +109,15 @@ impl KeptMessages {
         let after_user = messages.iter().rposition(is_user).map_or(0, |at| at + 1);
         let mut added: Vec<(usize, Json<'static>)> = Vec::new();
         let mut added_ids = Vec::new();
-        for (id, kept) in self.messages.iter().filter(|(id, kept)| !places.contains(id) && !kept.is_empty()) {
+        for (id, kept) in self.messages.iter().filter(|(id, _)| !places.contains(id)) {
+            added_ids.push(id.clone());
+            if kept.is_empty() {
+                continue;
+            }
             let place = match &kept.next {
                 Some(next) => places.get(next).copied().unwrap_or(after_user),
                 None => messages.len(),
             };
-            added_ids.push(id.clone());
             match kept.to_message(id, dialect, &content_of) {
                 Ok(message) => added.push((place, json::to_object(&message))),
                 Err(loss) => self.losses.push(loss),
@@ -139,12 +142,13 @@ impl KeptMessages {
         snapshot.set(Field::Messages, json::to_array(&complete));
     }
 
-    fn drop_often_added(&mut self) {
-        let often = self.messages.iter().filter(|(_, kept)| kept.copies == MAX_COPIES);
-        let often: Vec<_> = often.map(|(id, kept)| (id.clone(), kept.loss())).collect();
-        for (id, loss) in often {
+    fn forget_often_added(&mut self) {
+        let forgotten = self.messages.iter().filter(|(_, kept)| kept.copies == MAX_COPIES);
+        let forgotten: Vec<_> =
+            forgotten.map(|(id, kept)| (id.clone(), (!kept.is_empty()).then(|| kept.loss()))).collect();
+        for (id, loss) in forgotten {
             self.forget(&id);
-            self.losses.push(loss);
+            self.losses.extend(loss);
         }
     }
 
@@ -218,4 +222,27 @@ pub(super) fn is_kept(message: &Members<'_>, dialect: &str) -> bool {
     let metadata = get(message, Field::Metadata).filter(|metadata| metadata.as_str().contains(KEPT_NOTE));
     let own = metadata.and_then(|metadata| json::parse_member(metadata, dialect));
     own.as_ref().and_then(json::parse_members).is_some_and(|own| find_member(&own, KEPT_NOTE).is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::EventType;
+
+    #[test]
+    fn adds_a_message_to_a_limited_number_of_snapshots() {
+        let mut kept = KeptMessages::default();
+        kept.record_text(&Json::string("r"), Some(&Json::string("a thought")));
+        kept.record_text(&Json::string("empty"), None);
+        let snapshots = (0..2 * MAX_COPIES).map(|_| {
+            let list = Json::from_trusted(r#"[{"id":"m","role":"assistant","content":"a"}]"#);
+            let mut snapshot = Event::new(EventType::MessagesSnapshot).with(Field::Messages, list);
+            kept.complete(&mut snapshot, "hai", |_| None);
+            snapshot.get(Field::Messages).is_some_and(|list| list.as_str().contains("a thought"))
+        });
+        let with_it = snapshots.filter(|has_it| *has_it).count();
+        assert_eq!(with_it, MAX_COPIES as usize);
+        assert_eq!(kept.take_losses(), [EventLoss::ReasoningNotShown]);
+        assert_eq!(kept.retained_bytes(), 0);
+    }
 }
