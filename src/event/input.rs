@@ -1,7 +1,7 @@
 //! The canonical request: `RunAgentInput` of AG-UI 1.0, with messages parsed as far as translation needs.
 
 pub(crate) use super::role::{ACTIVITY, ASSISTANT, DEVELOPER, REASONING, ROLES, SYSTEM, TOOL, USER};
-use super::{Json, Members};
+use super::{Field, Json, Members, get};
 
 /// Member of an outcome with the interrupts of a run.
 pub(crate) const INTERRUPTS: &str = "interrupts";
@@ -26,3 +26,7 @@ pub(crate) struct RunAgentInput<'a> {
 }
 
 pub(crate) type MessageMembers<'a> = Members<'a>;
+
+pub(crate) fn has_role(message: &MessageMembers<'_>, role: &str) -> bool {
+    get(message, Field::Role).is_some_and(|own| own.is_str(role))
+}

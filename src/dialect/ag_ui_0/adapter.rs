@@ -171,11 +171,10 @@ impl DialectAdapter for AgUi0Adapter {
     fn write(&mut self, row: &'static EventRow, outgoing: &mut OutgoingEvent<'_>) {
         match row.kind {
             EventType::RunFinished => downgrade::downgrade_outcome(outgoing),
-            EventType::ReasoningStart => {
-                downgrade::repair_title(&mut outgoing.extensions);
-                self.nameless_thinking.remove_generated_ids(row.kind, outgoing);
-            }
             _ if row.shape == EventShape::Own(&THINKING_WITHOUT_IDS) => {
+                if row.kind == EventType::ReasoningStart {
+                    downgrade::repair_title(&mut outgoing.extensions);
+                }
                 self.nameless_thinking.remove_generated_ids(row.kind, outgoing);
             }
             _ => {}

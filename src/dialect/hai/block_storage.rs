@@ -6,14 +6,14 @@
 //! the text is unchanged.
 
 use super::block_activity::{BlockNumbers, OutputBlock};
-use super::blocks::{BLOCKS_NOTE, BlockText, DeltaContent, parse_delta, take_text, to_stored, to_text};
-use super::members::block;
+use super::blocks::{BLOCKS_NOTE, BlockText, DeltaContent, parse_delta, take_text, to_stored_content, to_text};
+use super::joined_blocks::text_block;
 use super::message_parts::is_part_of;
 use super::{joined_blocks, listed_content, user_content};
 use crate::codec::json;
 use crate::dialect::carry;
 use crate::dialect::message_adapter::SurroundingMessages;
-use crate::event::input::{ACTIVITY, ASSISTANT, MessageMembers, REASONING, USER};
+use crate::event::input::{ACTIVITY, ASSISTANT, MessageMembers, REASONING, USER, has_role};
 use crate::event::{Field, IdMap, Json, JsonType, MemberKey, Members, find_member, get, get_owned, remove, set};
 
 /// Stores a message that only has blocks, on the first of them.
@@ -258,7 +258,7 @@ fn unnoted_origin(id: &Json<'_>, texts: &IdMap<Vec<Json<'static>>>) -> Option<Js
     is_next.then_some(origin)
 }
 
-fn carried_member(message: &Members<'_>, dialect: &str, name: &str) -> Option<Json<'static>> {
+pub(super) fn carried_member(message: &Members<'_>, dialect: &str, name: &str) -> Option<Json<'static>> {
     let metadata = get(message, Field::Metadata).filter(|metadata| metadata.as_str().contains(name))?;
     json::parse_member(&json::parse_member(metadata, dialect)?, name)
 }
@@ -270,10 +270,6 @@ fn take_note(message: &mut MessageMembers<'_>, dialect: &str, name: &str) -> Opt
         None => drop(remove(message, Field::Metadata)),
     }
     Some(note)
-}
-
-fn has_role(message: &Members<'_>, role: &str) -> bool {
-    get(message, Field::Role).is_some_and(|own| own.is_str(role))
 }
 
 fn to_string(escaped: &str) -> Json<'static> {
@@ -304,12 +300,7 @@ pub(super) fn write(outgoing: &mut Members<'_>, own: &mut Members<'_>, canonical
     match intact {
         Some(stored) => set(outgoing, MemberKey::Known(Field::Content), stored.into_owned()),
         None if blocks && !content.is_str("") => {
-            let output = json::build_object(|object| {
-                object.string_member(json::TYPE, block::TEXT);
-                object.member(block::CONTENT, content.as_str());
-            });
-            let whole = json::build_object(|object| object.member(block::OUTPUT, output.as_str()));
-            set(outgoing, MemberKey::Known(Field::Content), to_stored(&whole));
+            set(outgoing, MemberKey::Known(Field::Content), to_stored_content(&text_block(&content)));
             if first_part.is_some() {
                 canonical.push((MemberKey::Known(Field::Content), carried));
             }

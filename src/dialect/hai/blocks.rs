@@ -216,8 +216,8 @@ pub(super) fn split_braces(text: &Json<'_>) -> Vec<Json<'static>> {
     pieces
 }
 
-/// Returns the JSON of a block as stored content, in which no `{` follows a `}` for the same reason.
-pub(super) fn to_stored(block: &Json<'_>) -> Json<'static> {
+/// Returns a block's JSON as stored content, without `}{` in it, since the client of the seed puts a comma between them.
+pub(super) fn to_stored_content(block: &Json<'_>) -> Json<'static> {
     Json::string(&block.as_str().replace("}{", r"}\u007b"))
 }
 

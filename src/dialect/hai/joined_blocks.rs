@@ -72,7 +72,8 @@ fn part_text(value: &Json<'_>) -> Option<Json<'static>> {
         .filter(|text| kind.is_str(block::TEXT) && text.json_type() == JsonType::String)
 }
 
-fn text_block(text: &Json<'_>) -> Json<'static> {
+/// Builds a block with text, as stored content has it.
+pub(super) fn text_block(text: &Json<'_>) -> Json<'static> {
     let output = json::build_object(|object| {
         object.string_member(json::TYPE, block::TEXT);
         object.member(block::CONTENT, text.as_str());

@@ -4,19 +4,21 @@
 //! and `reasoning` (unless it carries any reasoning)" (`specs/ag-ui-1.0.md` §3.4). A HAI client has no such rule, so
 //! they are added to the snapshot, each before the message that it came before. A note keeps them from coming back.
 
+use super::block_storage;
 use crate::codec::json;
 use crate::dialect::{carry, memory_limits};
-use crate::event::input::{ACTIVITY, MessageMembers, REASONING, USER};
-use crate::event::{Event, EventLoss, Field, IdMap, Json, MemberKey, Members, find_member, get, message_id};
+use crate::event::input::{ACTIVITY, MessageMembers, REASONING, USER, has_role};
+use crate::event::{Event, EventLoss, Field, IdMap, Json, MemberKey, Members, get, message_id};
 
 /// Marks a message that the agent's snapshot did not have.
 const KEPT_NOTE: &str = "$kept";
 
-/// Maximum bytes of a run's thinking that is kept.
+/// Maximum bytes of all that a run keeps here, above which it keeps no more thinking.
 pub(super) const TEXTS_LIMIT: usize = memory_limits::MIN_BUFFER_LIMIT;
 
-/// Maximum number of snapshots to which a message is added. Without it, the output would grow with the square of a run's length.
-const MAX_COPIES: u32 = 16;
+/// Maximum number of snapshots to which a message is added. Without it, the output would grow with the square of a run's
+/// length.
+const MAX_SNAPSHOTS: u32 = 16;
 
 /// Cost of a message besides its id and its text.
 const ENTRY_COST: usize = 256;
@@ -35,8 +37,8 @@ struct KeptMessage {
     content: KeptContent,
     /// the message that followed it
     next: Option<Json<'static>>,
-    /// number of snapshots without it
-    copies: u32,
+    /// number of snapshots that lacked it
+    snapshots: u32,
 }
 
 #[derive(Debug)]
@@ -47,11 +49,21 @@ enum KeptContent {
     Activity(Json<'static>),
 }
 
+/// A message that is added to a snapshot, before the one with this index.
+struct PlacedMessage {
+    index: usize,
+    message: Json<'static>,
+}
+
 impl KeptMessages {
-    pub(crate) fn record_text(&mut self, id: &Json<'static>, delta: Option<&Json<'_>>) {
+    pub(crate) fn record_thought(&mut self, id: &Json<'static>) {
         self.add(id, || KeptContent::Reasoning(Some(String::new())));
+    }
+
+    /// Adds to a thought. A piece of one that was forgotten is not kept: it would be shown as the whole thought.
+    pub(crate) fn append_text(&mut self, id: &Json<'static>, piece: &Json<'_>) {
         let Some(KeptMessage { content: KeptContent::Reasoning(text), .. }) = self.messages.get_mut(id) else { return };
-        let piece = delta.map_or("", |delta| delta.unquoted());
+        let piece = piece.unquoted();
         if self.bytes + piece.len() > TEXTS_LIMIT {
             self.bytes -= text.take().map_or(0, |text| text.len());
         } else if let Some(text) = text {
@@ -83,76 +95,69 @@ impl KeptMessages {
         content_of: impl Fn(&Json<'_>) -> Option<Json<'static>>,
     ) {
         let list = snapshot.get(Field::Messages).and_then(json::parse_elements).unwrap_or_default();
-        let messages: Vec<_> = list.iter().filter_map(json::parse_message).collect();
-        let has_role =
-            |wanted: &str| messages.iter().any(|one| get(one, Field::Role).is_some_and(|role| role.is_str(wanted)));
-        // "`[]` clears the conversation"
-        let (drops_reasoning, drops_activities) =
-            (messages.is_empty() || has_role(REASONING), messages.is_empty() || has_role(ACTIVITY));
-        let is_dropped = |kept: &KeptMessage| match kept.content {
-            KeptContent::Reasoning(_) => drops_reasoning,
-            KeptContent::Activity(_) => drops_activities,
-        };
-        let dropped: Vec<_> =
-            self.messages.iter().filter(|(_, kept)| is_dropped(kept)).map(|(id, _)| id.clone()).collect();
-        dropped.iter().for_each(|id| self.forget(id));
-        self.forget_often_added();
-        if self.messages.is_empty() {
-            return;
+        let messages: Vec<_> = list.iter().map(|message| json::parse_message(message).unwrap_or_default()).collect();
+        self.forget_replaced(&messages);
+        let added = self.missing_messages(&messages, dialect, content_of);
+        if !added.is_empty() {
+            let complete = insert_placed(&list, added);
+            snapshot.set(Field::Messages, json::to_array(&complete));
         }
-        let places: IdMap<usize> = messages
+    }
+
+    /// Forgets what a client of AG-UI drops with this snapshot.
+    fn forget_replaced(&mut self, messages: &[MessageMembers<'_>]) {
+        // "`[]` clears the conversation"
+        let replaces = |role: &str| messages.is_empty() || messages.iter().any(|message| has_role(message, role));
+        let replaces_reasoning = replaces(REASONING);
+        let replaces_activities = replaces(ACTIVITY);
+        self.forget_if(|kept| match kept.content {
+            KeptContent::Reasoning(_) => replaces_reasoning,
+            KeptContent::Activity(_) => replaces_activities,
+        });
+    }
+
+    /// Returns the messages that a snapshot lacks, in the order of their places. Forgets those that it does not get.
+    fn missing_messages(
+        &mut self,
+        messages: &[MessageMembers<'_>],
+        dialect: &str,
+        content_of: impl Fn(&Json<'_>) -> Option<Json<'static>>,
+    ) -> Vec<PlacedMessage> {
+        if self.messages.is_empty() {
+            return Vec::new();
+        }
+        let indices: IdMap<usize> = messages
             .iter()
             .enumerate()
-            .filter_map(|(at, one)| Some((get(one, Field::Id)?.clone().into_owned(), at)))
+            .filter_map(|(index, message)| Some((get(message, Field::Id)?.clone().into_owned(), index)))
             .collect();
-        let is_user = |one: &Members<'_>| get(one, Field::Role).is_some_and(|role| role.is_str(USER));
-        let after_user = messages.iter().rposition(is_user).map_or(0, |at| at + 1);
-        let mut added: Vec<(usize, Json<'static>)> = Vec::new();
-        let mut added_ids = Vec::new();
-        for (id, kept) in self.messages.iter().filter(|(id, _)| !places.contains(id)) {
-            added_ids.push(id.clone());
-            if kept.is_empty() {
+        let after_user = messages.iter().rposition(|message| has_role(message, USER)).map_or(0, |user| user + 1);
+        let missing: Vec<_> =
+            self.messages.iter().map(|(id, _)| id).filter(|id| !indices.contains(id)).cloned().collect();
+        let mut added = Vec::new();
+        for id in missing {
+            let Some(kept) = self.messages.get_mut(&id) else { continue };
+            kept.snapshots += 1;
+            let content = if kept.snapshots > MAX_SNAPSHOTS { None } else { kept.content(&id, &content_of) };
+            let Some(content) = content else {
+                self.lose(&id);
+                continue;
+            };
+            if content.is_str("") {
                 continue;
             }
-            let place = match &kept.next {
-                Some(next) => places.get(next).copied().unwrap_or(after_user),
+            let index = match &kept.next {
+                Some(next) => indices.get(next).copied().unwrap_or(after_user),
                 None => messages.len(),
             };
-            match kept.to_message(id, dialect, &content_of) {
-                Ok(message) => added.push((place, json::to_object(&message))),
-                Err(loss) => self.losses.push(loss),
-            }
-        }
-        for id in added_ids {
-            if let Some(kept) = self.messages.get_mut(&id) {
-                kept.copies += 1;
-            }
+            added.push(PlacedMessage { index, message: json::to_object(&kept.to_message(&id, content, dialect)) });
         }
         // Stable: what has the same place stays in order.
-        added.sort_by_key(|(place, _)| *place);
-        let mut added = added.into_iter().peekable();
-        let mut complete = Vec::with_capacity(list.len());
-        for (at, message) in list.iter().enumerate() {
-            while let Some((_, kept)) = added.next_if(|(place, _)| *place <= at) {
-                complete.push(kept);
-            }
-            complete.push(message.clone().into_owned());
-        }
-        complete.extend(added.map(|(_, kept)| kept));
-        snapshot.set(Field::Messages, json::to_array(&complete));
+        added.sort_by_key(|placed| placed.index);
+        added
     }
 
-    fn forget_often_added(&mut self) {
-        let forgotten = self.messages.iter().filter(|(_, kept)| kept.copies == MAX_COPIES);
-        let forgotten: Vec<_> =
-            forgotten.map(|(id, kept)| (id.clone(), (!kept.is_empty()).then(|| kept.loss()))).collect();
-        for (id, loss) in forgotten {
-            self.forget(&id);
-            self.losses.extend(loss);
-        }
-    }
-
-    /// Returns what the last snapshot took from the client.
+    /// Returns what the client no longer shows, since the last call.
     pub(crate) fn take_losses(&mut self) -> Vec<EventLoss> {
         std::mem::take(&mut self.losses)
     }
@@ -166,45 +171,54 @@ impl KeptMessages {
             return;
         }
         self.bytes += ENTRY_COST + id.as_str().len();
-        self.messages.insert(id.clone(), KeptMessage { content: content(), next: None, copies: 0 });
+        self.messages.insert(id.clone(), KeptMessage { content: content(), next: None, snapshots: 0 });
         self.unplaced.push(id.clone());
     }
 
-    fn forget(&mut self, id: &Json<'static>) {
-        let Some(kept) = self.messages.remove(id) else { return };
+    /// Forgets a message, and counts it unless it is empty.
+    fn lose(&mut self, id: &Json<'static>) {
+        let Some(kept) = self.forget(id) else { return };
+        match kept.content {
+            KeptContent::Reasoning(Some(text)) if text.is_empty() => {}
+            KeptContent::Reasoning(_) => self.losses.push(EventLoss::ReasoningNotShown),
+            KeptContent::Activity(_) => self.losses.push(EventLoss::ActivityNotShown),
+        }
+    }
+
+    fn forget_if(&mut self, is_forgotten: impl Fn(&KeptMessage) -> bool) {
+        let ids: Vec<_> =
+            self.messages.iter().filter(|(_, kept)| is_forgotten(kept)).map(|(id, _)| id.clone()).collect();
+        ids.iter().for_each(|id| drop(self.forget(id)));
+    }
+
+    fn forget(&mut self, id: &Json<'static>) -> Option<KeptMessage> {
+        let kept = self.messages.remove(id)?;
         let text = match &kept.content {
             KeptContent::Reasoning(text) => text.as_ref().map_or(0, String::len),
             KeptContent::Activity(_) => 0,
         };
         self.bytes -= ENTRY_COST + id.as_str().len() + text;
+        Some(kept)
     }
 }
 
 impl KeptMessage {
-    fn is_empty(&self) -> bool {
-        matches!(&self.content, KeptContent::Reasoning(Some(text)) if text.is_empty())
-    }
-
-    /// Returns the loss if a snapshot lacks it.
-    fn loss(&self) -> EventLoss {
-        match self.content {
-            KeptContent::Reasoning(_) => EventLoss::ReasoningNotShown,
-            KeptContent::Activity(_) => EventLoss::ActivityNotShown,
+    /// Returns `None` for content over a limit.
+    fn content(
+        &self,
+        id: &Json<'static>,
+        content_of: impl Fn(&Json<'_>) -> Option<Json<'static>>,
+    ) -> Option<Json<'static>> {
+        match &self.content {
+            KeptContent::Reasoning(text) => text.as_ref().map(|text| Json::from_trusted(format!("\"{text}\""))),
+            KeptContent::Activity(_) => content_of(id),
         }
     }
 
-    fn to_message(
-        &self,
-        id: &Json<'static>,
-        dialect: &str,
-        content_of: impl Fn(&Json<'_>) -> Option<Json<'static>>,
-    ) -> Result<MessageMembers<'static>, EventLoss> {
-        let (role, kind, content) = match &self.content {
-            KeptContent::Reasoning(text) => {
-                let text = text.as_ref().ok_or(self.loss())?;
-                (REASONING, None, Json::from_trusted(format!("\"{text}\"")))
-            }
-            KeptContent::Activity(kind) => (ACTIVITY, Some(kind), content_of(id).ok_or(self.loss())?),
+    fn to_message(&self, id: &Json<'static>, content: Json<'static>, dialect: &str) -> MessageMembers<'static> {
+        let (role, kind) = match &self.content {
+            KeptContent::Reasoning(_) => (REASONING, None),
+            KeptContent::Activity(kind) => (ACTIVITY, Some(kind)),
         };
         let mut note = Members::new();
         carry::add_note(&mut note, KEPT_NOTE);
@@ -213,15 +227,26 @@ impl KeptMessage {
         message.extend(kind.map(|kind| (MemberKey::Known(Field::ActivityType), kind.clone())));
         message.push((MemberKey::Known(Field::Content), content));
         message.push((MemberKey::Known(Field::Metadata), carry::merge(None, dialect, note)));
-        Ok(message)
+        message
     }
+}
+
+fn insert_placed(list: &[Json<'_>], added: Vec<PlacedMessage>) -> Vec<Json<'static>> {
+    let mut added = added.into_iter().peekable();
+    let mut complete = Vec::with_capacity(list.len() + added.len());
+    for (index, message) in list.iter().enumerate() {
+        while let Some(placed) = added.next_if(|placed| placed.index <= index) {
+            complete.push(placed.message);
+        }
+        complete.push(message.clone().into_owned());
+    }
+    complete.extend(added.map(|placed| placed.message));
+    complete
 }
 
 /// Returns true for a message that was added to a snapshot.
 pub(super) fn is_kept(message: &Members<'_>, dialect: &str) -> bool {
-    let metadata = get(message, Field::Metadata).filter(|metadata| metadata.as_str().contains(KEPT_NOTE));
-    let own = metadata.and_then(|metadata| json::parse_member(metadata, dialect));
-    own.as_ref().and_then(json::parse_members).is_some_and(|own| find_member(&own, KEPT_NOTE).is_some())
+    block_storage::carried_member(message, dialect, KEPT_NOTE).is_some()
 }
 
 #[cfg(test)]
@@ -229,20 +254,38 @@ mod tests {
     use super::*;
     use crate::event::EventType;
 
+    fn complete_snapshot(kept: &mut KeptMessages) -> String {
+        let list = Json::from_trusted(r#"[{"id":"m","role":"assistant","content":"a"}]"#);
+        let mut snapshot = Event::new(EventType::MessagesSnapshot).with(Field::Messages, list);
+        kept.complete(&mut snapshot, "hai", |_| None);
+        snapshot.get_or_empty(Field::Messages).as_str().to_owned()
+    }
+
     #[test]
     fn adds_a_message_to_a_limited_number_of_snapshots() {
         let mut kept = KeptMessages::default();
-        kept.record_text(&Json::string("r"), Some(&Json::string("a thought")));
-        kept.record_text(&Json::string("empty"), None);
-        let snapshots = (0..2 * MAX_COPIES).map(|_| {
-            let list = Json::from_trusted(r#"[{"id":"m","role":"assistant","content":"a"}]"#);
-            let mut snapshot = Event::new(EventType::MessagesSnapshot).with(Field::Messages, list);
-            kept.complete(&mut snapshot, "hai", |_| None);
-            snapshot.get(Field::Messages).is_some_and(|list| list.as_str().contains("a thought"))
-        });
-        let with_it = snapshots.filter(|has_it| *has_it).count();
-        assert_eq!(with_it, MAX_COPIES as usize);
+        let id = Json::string("r");
+        kept.record_thought(&id);
+        kept.append_text(&id, &Json::string("a thought"));
+        kept.record_thought(&Json::string("empty"));
+        let snapshots = (0..2 * MAX_SNAPSHOTS).map(|_| complete_snapshot(&mut kept));
+        assert_eq!(snapshots.filter(|list| list.contains("a thought")).count(), MAX_SNAPSHOTS as usize);
         assert_eq!(kept.take_losses(), [EventLoss::ReasoningNotShown]);
+        // What follows would be shown as the whole thought.
+        kept.append_text(&id, &Json::string("its end"));
+        assert!(!complete_snapshot(&mut kept).contains("its end"));
         assert_eq!(kept.retained_bytes(), 0);
+    }
+
+    #[test]
+    fn counts_a_message_over_a_limit_once() {
+        let mut kept = KeptMessages::default();
+        let long = Json::string("r");
+        kept.record_thought(&long);
+        kept.append_text(&long, &Json::string(&"x".repeat(TEXTS_LIMIT)));
+        let activity = Event::new(EventType::ActivitySnapshot).with(Field::MessageId, Json::string("a"));
+        kept.record_activity(&activity.with(Field::ActivityType, Json::string("PLAN")));
+        (0..2 * MAX_SNAPSHOTS).for_each(|_| drop(complete_snapshot(&mut kept)));
+        assert_eq!(kept.take_losses(), [EventLoss::ReasoningNotShown, EventLoss::ActivityNotShown]);
     }
 }

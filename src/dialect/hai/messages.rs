@@ -1,7 +1,7 @@
 //! `hai` messages in requests and snapshots.
 
 use super::block_writer::{BlockWriter, render_delta};
-use super::blocks::{BLOCKS_NOTE, DeltaContent, block_text, parse_delta, to_stored};
+use super::blocks::{BLOCKS_NOTE, DeltaContent, block_text, parse_delta, to_stored_content};
 use super::members::block;
 use super::{block_storage, kept_messages, listed_content};
 use crate::codec::json;
@@ -75,7 +75,7 @@ impl MessageAdapter for HaiMessages {
         Some(vec![
             (MemberKey::Known(Field::Id), get_owned(message, Field::Id)?),
             (MemberKey::Known(Field::Role), Json::string(ASSISTANT)),
-            (MemberKey::Known(Field::Content), to_stored(&delta)),
+            (MemberKey::Known(Field::Content), to_stored_content(&delta)),
             (carry::extension_key(place), extra),
         ])
     }

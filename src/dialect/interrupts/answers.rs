@@ -5,6 +5,7 @@ use crate::codec::json;
 use crate::dialect::interrupt_form::InterruptForm;
 use crate::event::input::{
     ACTIVITY, ASSISTANT, CANCELLED, INTERRUPT_ID, MessageMembers, PAYLOAD, REASONING, RESOLVED, STATUS, TOOL, USER,
+    has_role,
 };
 use crate::event::{Field, IdMap, Json, MemberKey, Members, get, remove, set};
 use std::collections::HashSet;
@@ -148,8 +149,4 @@ fn remove_interrupt_calls(message: &mut MessageMembers<'static>) -> bool {
 fn is_empty_message(message: &MessageMembers<'_>) -> bool {
     get(message, Field::ToolCalls).is_none()
         && get(message, Field::Content).is_none_or(|content| content.is_null() || content.is_str(""))
-}
-
-fn has_role(message: &MessageMembers<'_>, role: &str) -> bool {
-    get(message, Field::Role).is_some_and(|own| own.is_str(role))
 }

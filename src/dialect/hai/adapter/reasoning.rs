@@ -66,7 +66,12 @@ impl HaiAdapter {
         let must_start = kind == EventType::ReasoningMessageContent && !self.block_writer.is_open(id);
         let time = event.get(Field::Timestamp).and_then(Json::as_i64).unwrap_or(now_ms);
         let mut data = self.block_writer.rendered_members(id, kind, time);
-        self.kept_messages.record_text(id, event.get(Field::Delta));
+        if kind == EventType::ReasoningMessageStart || must_start {
+            self.kept_messages.record_thought(id);
+        }
+        if let Some(delta) = event.get(Field::Delta) {
+            self.kept_messages.append_text(id, delta);
+        }
         if kind == EventType::ReasoningMessageStart {
             let (row, mut outgoing) = self.split_members(EventType::TextMessageStart, event, Some(canonical_type))?;
             let role = remove(&mut outgoing.members, Field::Role);
