@@ -149,6 +149,11 @@ impl<'a> ReleasedEvents<'a> {
         self
     }
 
+    pub(crate) fn with_all(mut self, later: ReleasedEvents<'a>) -> Self {
+        later.into_iter().for_each(|released| self.push(released));
+        self
+    }
+
     pub(crate) fn push_event(&mut self, event: Event<'a>, canonical_type: Option<&'static str>) {
         self.push(ReleasedEvent::ByRow { event, canonical_type });
     }

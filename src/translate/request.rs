@@ -85,7 +85,7 @@ pub(crate) fn translate_input(
         state: get(&input.members, Field::State).map(|state| state.as_str().into()),
     });
     restore_reserved_ids(&mut input, client);
-    let mut known = ConversationState::from_messages(&input.messages);
+    let mut known = ConversationState::from_messages(&input.messages, agent.dialect);
     if let Some(tools) = tools {
         if let Some(refused) = tools.find_refusal(&input, client) {
             return Err(refused);

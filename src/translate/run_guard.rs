@@ -87,10 +87,10 @@ pub struct ConversationState {
 }
 
 impl ConversationState {
-    pub(super) fn from_messages(messages: &[MessageMembers<'_>]) -> ConversationState {
+    pub(super) fn from_messages(messages: &[MessageMembers<'_>], agent: &Dialect) -> ConversationState {
         let mut call_tracker = CallTracker::default();
         messages.iter().for_each(|message| call_tracker.observe_message(message));
-        let message_ids = MessageIdMap::from_messages(messages);
+        let message_ids = MessageIdMap::from_messages(messages, !(agent.is_canonical() || agent.is_versioned()));
         let retained_bytes = message_ids.heap_size() + call_tracker.heap_size();
         ConversationState { message_ids, call_tracker, prior_calls: PriorCalls::default(), retained_bytes }
     }

@@ -476,6 +476,38 @@ fn restores_the_agents_ids_in_the_next_request() {
     assert_eq!(checked.counts, ["id_namespaced 1"]);
 }
 
+/// The code in seed 000 §4.2 sends `msgId-001` in each run. A client keeps one message per id, so the second answer would be
+/// added to the first one.
+#[test]
+fn starts_new_messages_for_the_ids_of_earlier_runs() {
+    let mut history = r#"{"id":"q1","role":"user","content":"a"}"#.to_owned();
+    for (run, id, text) in [(1, "m", "一"), (2, "m:text", "二"), (3, "m:text:text", "三")] {
+        let body = format!(r#"{{"threadId":"t","runId":"r{run}","messages":[{history}]}}"#);
+        let (client, agent) = (PeerDialect::new(&AG_UI), PeerDialect::new(&HAI));
+        let translated =
+            request::translate_request(body.as_bytes(), client, agent, &RunIds::new("t", "r")).expect("a request");
+        let sent = members(&translated.body).remove("messages").expect("messages");
+        assert!(!sent.contains("m:text"), "the agent gets its own ids: {sent}");
+        let stream = Stream::new(agent, client, None, SseLimits::default()).with_conversation(translated.conversation);
+        let content = format!(r#""type":"BUSINESS_DATA_CONTENT","messageId":"m","delta":"{text}""#);
+        let events = [
+            r#""type":"RUN_STARTED","threadId":"t","runId":"r","messageId":"r","role":"assistant""#,
+            r#""type":"BUSINESS_DATA_START","messageId":"m","role":"assistant""#,
+            &content,
+            r#""type":"BUSINESS_DATA_END","messageId":"m","role":"assistant""#,
+            r#""type":"RUN_FINISHED","threadId":"t","runId":"r","messageId":"r","role":"assistant""#,
+        ];
+        let checked = run_guard(stream, &events);
+        let wanted = format!(r#""messageId":"{id}""#);
+        assert!(checked.events[1..4].iter().all(|event| event.contains(&wanted)), "{run}: {:?}", checked.events);
+        let note = if id == "m" { String::new() } else { r#","metadata":{"diglot":{"id":"m"}}"#.to_owned() };
+        history += &format!(
+            r#",{{"id":"{id}","role":"assistant","content":"{text}"{note}}},{{"id":"q{}","role":"user","content":"b"}}"#,
+            run + 1
+        );
+    }
+}
+
 /// A dialect whose kinds have separate ids gets the agent's original ids back, also through two gateways.
 #[test]
 fn keeps_the_agents_ids_for_hai_clients() {

@@ -4,13 +4,16 @@
 //! activities, messages between agents for subagents, and tool calls for interrupts.
 
 mod reasoning;
+mod texts;
 
+use self::texts::HeldStart;
 use super::block_activity::is_opaque_content;
 use super::block_reader::BlockReader;
 use super::block_writer::{BlockWriter, RenderedBlock};
 use super::blocks::{self, REST, STRING, block_text};
 use super::collaboration::{CollaborationState, CollaborationStep};
 use super::kept_messages::KeptMessages;
+use super::last_message::LastMessage;
 use super::members::{block, rename};
 use super::message_parts::{self, MessageParts};
 use super::shown_activities::ShownActivities;
@@ -33,6 +36,8 @@ pub(super) struct HaiAdapter {
     collaborations: CollaborationState,
     block_reader: BlockReader,
     block_writer: BlockWriter,
+    last_message: LastMessage,
+    held_start: Option<HeldStart>,
     message_parts: MessageParts,
     /// whether the next frame starts a message
     is_start_next: bool,
@@ -52,6 +57,8 @@ impl HaiAdapter {
             collaborations: CollaborationState::default(),
             block_reader: BlockReader::default(),
             block_writer: BlockWriter::default(),
+            last_message: LastMessage::default(),
+            held_start: None,
             message_parts: MessageParts::default(),
             is_start_next: false,
             last_start: None,
@@ -156,7 +163,7 @@ impl HaiAdapter {
         self.render_block(row, event, content)
     }
 
-    /// Writes a block in the open message, or in a message of its own.
+    /// Writes a block in the last message if that is open, or else in a message of its own.
     fn render_block<'a>(
         &mut self,
         row: &'static EventRow,
@@ -164,45 +171,44 @@ impl HaiAdapter {
         content: Json<'static>,
     ) -> ReleasedEvents<'a> {
         let id = message_id(&event.members);
-        let open = self.block_writer.last_open_message();
+        let open = self.last_message.get().filter(|last| self.block_writer.is_open(last)).cloned();
         let is_own = open.is_none();
-        let message = open.unwrap_or_else(|| self.shown_activities.open_message(&id));
+        let message = open.unwrap_or_else(|| self.last_message.add_for(&id));
         let block_id = self.shown_activities.block_id(&id);
-        let boundary = |kind| Event::new(kind).with(Field::MessageId, message.clone());
         let mut released = ReleasedEvents::default();
         if is_own {
-            released.push_event(boundary(EventType::TextMessageStart), Some(""));
+            self.add_boundary(EventType::TextMessageStart, &message, None, &mut released);
         }
         let block = RenderedBlock { content, message: message.clone(), block_id };
         let outgoing = block.write(event, self.peer.dialect.name);
         self.write_content(row, outgoing).into_iter().for_each(|content| released.push(content));
         if is_own {
-            released.push_event(boundary(EventType::TextMessageEnd), Some(""));
+            self.add_boundary(EventType::TextMessageEnd, &message, None, &mut released);
         }
         released
     }
 
-    /// Writes text, divided where a client would change it.
-    fn write_pieces<'a>(&mut self, event: Event<'a>, canonical_type: Option<&'static str>) -> ReleasedEvents<'a> {
-        let pieces = event.get(Field::Delta).map(blocks::split_braces).unwrap_or_default();
-        if pieces.is_empty() {
-            return ReleasedEvents::pass(event, canonical_type);
+    fn write_event<'a>(
+        &mut self,
+        event: Event<'a>,
+        canonical_type: Option<&'static str>,
+        now_ms: i64,
+        released: ReleasedEvents<'a>,
+    ) -> ReleasedEvents<'a> {
+        match event.kind {
+            EventType::TextMessageStart if canonical_type.is_none() => {
+                // A note on an earlier event, or an earlier part, may have opened the message.
+                if self.block_writer.is_open(&message_id(&event.members)) {
+                    return released;
+                }
+                self.is_start_next = true;
+                released.with_event(event, canonical_type)
+            }
+            EventType::RunFinished => released.with_all(self.write_finish(event, canonical_type)),
+            kind if kind.is_reasoning() => self.write_reasoning(event, canonical_type, now_ms, released),
+            kind if placeholder::carries_event(kind) => released.with_all(self.write_activity(event)),
+            _ => released.with_event(event, canonical_type),
         }
-        let id = message_id(&event.members);
-        let Some((row, mut outgoing)) = self.split_members(event.kind, event, canonical_type) else {
-            return ReleasedEvents::default();
-        };
-        let is_split = !blocks::has_original_form(&outgoing.extensions);
-        if is_split {
-            set_first_piece(&mut outgoing, &pieces);
-        }
-        self.write(row, &mut outgoing);
-        let mut released = ReleasedEvents::from(ReleasedEvent::Complete { row, outgoing });
-        for piece in pieces.into_iter().skip(1).filter(|_| is_split) {
-            let rest = Event::new(EventType::TextMessageContent).with(Field::MessageId, id.clone());
-            released.push_event(rest.with(Field::Delta, piece), Some(""));
-        }
-        released
     }
 
     /// Returns true if a reader that saw the last start may take it for a part of the message before.
@@ -318,6 +324,7 @@ impl DialectAdapter for HaiAdapter {
     }
 
     fn release_before<'a>(&mut self, event: &mut Event<'a>) -> ReleasedEvents<'a> {
+        self.last_message.observe_metadata(event, self.peer.dialect.name);
         let mut released = ReleasedEvents::default();
         for boundary in message_parts::take_boundaries(event, self.peer.dialect.name) {
             let kind = boundary.kind;
@@ -346,46 +353,39 @@ impl DialectAdapter for HaiAdapter {
         let Some(mut event) = self.message_parts.join(event, self.peer.dialect.name) else {
             return ReleasedEvents::default();
         };
+        if !self.writes_blocks() {
+            return self.write_event(event, canonical_type, now_ms, ReleasedEvents::default());
+        }
+        let mut released = ReleasedEvents::default();
+        self.release_start(&event, now_ms, &mut released);
         match event.kind {
-            EventType::TextMessageStart if canonical_type.is_none() => {
+            EventType::TextMessageStart => {
                 // A note on an earlier event, or an earlier part, may have opened the message.
-                if self.block_writer.is_open(&message_id(&event.members)) {
-                    return ReleasedEvents::default();
+                let is_open = self.last_message.is_native() && self.block_writer.is_open(&message_id(&event.members));
+                if !is_open {
+                    self.hold_start(event, canonical_type);
                 }
-                self.is_start_next = true;
-                self.kept_messages.record_message(&message_id(&event.members));
-                ReleasedEvents::pass(event, canonical_type)
+                return released;
             }
-            EventType::TextMessageContent if self.writes_blocks() => self.write_pieces(event, canonical_type),
-            EventType::TextMessageEnd if self.writes_blocks() && self.block_writer.is_empty_end(&event) => {
-                let id = message_id(&event.members);
-                let empty = Event::new(EventType::TextMessageContent).with(Field::MessageId, id);
-                ReleasedEvents::pass(empty.with(Field::Delta, Json::EMPTY_STRING), Some(""))
-                    .with_event(event, canonical_type)
-            }
-            EventType::RunFinished => self.write_finish(event, canonical_type),
-            EventType::ToolCallStart => {
-                if self.writes_blocks() {
-                    self.block_writer.write_parent(&mut event, canonical_type);
-                }
-                let parent = event.get(Field::ParentMessageId).or_else(|| event.get(Field::ToolCallId));
-                if let Some(parent) = parent.filter(|parent| !self.block_writer.is_known(parent)) {
-                    self.kept_messages.record_message(parent);
-                }
-                ReleasedEvents::pass(event, canonical_type)
+            EventType::TextMessageContent => return self.write_text_piece(event, canonical_type, now_ms, released),
+            EventType::TextMessageEnd => return self.write_text_end(event, canonical_type, released),
+            EventType::ToolCallStart => return self.write_call_start(event, canonical_type, now_ms, released),
+            EventType::ToolCallResult => {
+                self.leave_thought(now_ms, &mut released);
+                self.last_message.add(event.get(Field::MessageId).unwrap_or(&Json::EMPTY_STRING));
             }
             EventType::MessagesSnapshot => {
-                if self.writes_blocks() {
-                    self.shown_activities.replace(&event);
-                    let shown = &self.shown_activities;
-                    self.kept_messages.complete(&mut event, self.peer.dialect.name, |id| shown.content(id));
-                }
-                ReleasedEvents::pass(event, canonical_type)
+                self.leave_thought(now_ms, &mut released);
+                self.last_message.record_snapshot(&event);
+                self.shown_activities.replace(&event);
+                let shown = &self.shown_activities;
+                self.kept_messages.complete(&mut event, self.peer.dialect.name, |id| shown.content(id));
             }
-            kind if kind.is_reasoning() => self.write_reasoning(event, canonical_type, now_ms),
-            kind if placeholder::carries_event(kind) => self.write_activity(event),
-            _ => ReleasedEvents::pass(event, canonical_type),
+            EventType::RunStarted => self.last_message.start_run(),
+            EventType::RunError if !self.last_message.is_native() => self.end_open_messages(now_ms, &mut released),
+            _ => {}
         }
+        self.write_event(event, canonical_type, now_ms, released)
     }
 
     fn write(&mut self, row: &'static EventRow, outgoing: &mut OutgoingEvent<'_>) {
@@ -441,7 +441,7 @@ impl DialectAdapter for HaiAdapter {
     }
 
     fn held_bytes(&self) -> usize {
-        self.block_reader.held_bytes()
+        self.block_reader.held_bytes() + self.held_start.as_ref().map_or(0, HeldStart::byte_size)
     }
 
     /// Thinking has the time since its start.
@@ -450,7 +450,9 @@ impl DialectAdapter for HaiAdapter {
     }
 
     fn bookkeeping_bytes(&self) -> usize {
-        self.shown_activities.retained_bytes() + self.kept_messages.retained_bytes()
+        self.shown_activities.retained_bytes()
+            + self.kept_messages.retained_bytes()
+            + self.last_message.retained_bytes()
     }
 
     fn take_losses(&mut self) -> Vec<EventLoss> {

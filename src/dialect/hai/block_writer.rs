@@ -3,7 +3,7 @@
 use super::block_activity::{BlockNumbers, OutputBlock, WHOLE_BLOCK};
 use super::blocks::{
     STRING, TEXT, build_delta, build_text_output, build_thinking, has_block_members, is_activity_block,
-    take_block_members, take_scalar,
+    take_block_members, take_scalar, to_stored_content,
 };
 use super::joined_blocks::parse_joined_blocks;
 use super::members::block;
@@ -11,7 +11,7 @@ use super::message_parts::MessageParts;
 use super::{collaboration, placeholder};
 use crate::codec::json;
 use crate::dialect::carry;
-use crate::dialect::event_parts::{ABSENT_FIELDS, OutgoingEvent};
+use crate::dialect::event_parts::OutgoingEvent;
 use crate::dialect::text_format::TextFormat;
 use crate::event::input::ASSISTANT;
 use crate::event::{
@@ -22,8 +22,6 @@ use crate::event::{
 pub(super) struct BlockWriter {
     /// the role of each open message
     open_messages: IdMap<Json<'static>>,
-    /// the message that started last, unless a call may have added one behind it
-    last_message: Option<Json<'static>>,
     closed_messages: IdMap<()>,
     nonempty_messages: IdMap<()>,
     /// the ids of the messages in which the dialect sent reasoning messages, by the reasoning's id
@@ -38,9 +36,8 @@ impl BlockWriter {
         self.open_messages.contains(message)
     }
 
-    /// Returns true if the message is open, or was.
-    pub(crate) fn is_known(&self, message: &Json<'_>) -> bool {
-        self.is_open(message) || self.is_reopened(message)
+    pub(crate) fn open_messages(&self) -> impl Iterator<Item = &Json<'static>> {
+        self.open_messages.iter().map(|(message, _)| message)
     }
 
     pub(crate) fn start_message(&mut self, parts: &mut OutgoingEvent<'_>) {
@@ -48,25 +45,7 @@ impl BlockWriter {
         let role = get_owned(&parts.members, Field::Role).unwrap_or_else(|| Json::string(ASSISTANT));
         crate::event::set(&mut parts.members, MemberKey::Known(Field::Role), role.clone());
         if !self.is_open(&id) {
-            self.last_message = Some(id.clone());
             self.open_messages.insert(id, role);
-        }
-    }
-
-    /// Gives a call in an open text the message of that. A client adds a message for a call without one, and the
-    /// component in the seed (§4.1) expects the text in the last message.
-    pub(crate) fn write_parent(&mut self, call: &mut Event<'_>, canonical_type: Option<&'static str>) {
-        let Some(last) = self.last_message.as_ref().filter(|last| self.is_open(last)) else { return };
-        match call.get(Field::ParentMessageId) {
-            Some(parent) if !parent.is_same(last) => self.last_message = None,
-            Some(_) => {}
-            None => {
-                call.set(Field::ParentMessageId, last.clone());
-                if canonical_type != Some("") {
-                    let absent = carry::field_list(&[Field::ParentMessageId]);
-                    call.members.push((carry::extension_key(ABSENT_FIELDS), absent));
-                }
-            }
         }
     }
 
@@ -105,11 +84,10 @@ impl BlockWriter {
         }
     }
 
-    /// Returns true if `end` closes an empty message. The component in the seed (§4.1) parses the content as blocks at
+    /// Returns true if the end of the message closes an empty one. The component in the seed (§4.1) parses the content as blocks at
     /// the end, and fails if there are none.
-    pub(crate) fn is_empty_end(&self, end: &Event<'_>) -> bool {
-        let id = message_id(&end.members);
-        self.is_open(&id) && !self.nonempty_messages.contains(&id)
+    pub(crate) fn is_empty_end(&self, message: &Json<'_>) -> bool {
+        self.is_open(message) && !self.nonempty_messages.contains(message)
     }
 
     /// Returns true if the message may have an id that was used before: the end of such a message alone does not show
@@ -120,13 +98,18 @@ impl BlockWriter {
 
     /// Adds the role from the start of a message to its end.
     pub(crate) fn end_message(&mut self, parts: &mut OutgoingEvent<'_>) {
-        let id = message_id(&parts.members);
-        self.nonempty_messages.remove(&id);
-        let Some(role) = self.open_messages.remove(&id) else { return };
-        self.closed_messages.insert(id, ());
+        let Some(role) = self.close_message(&message_id(&parts.members)) else { return };
         if !parts.extensions.iter().any(|(key, _)| *key == MemberKey::Known(Field::Role)) {
             parts.extensions.push((MemberKey::Known(Field::Role), role));
         }
+    }
+
+    /// Records the end of a message, and returns its role.
+    pub(crate) fn close_message(&mut self, message: &Json<'static>) -> Option<Json<'static>> {
+        self.nonempty_messages.remove(message);
+        let role = self.open_messages.remove(message)?;
+        self.closed_messages.insert(message.clone(), ());
+        Some(role)
     }
 
     /// Recognizes reasoning that the dialect sent inside an open message.
@@ -218,11 +201,6 @@ impl BlockWriter {
         outgoing.members.push((MemberKey::Known(Field::Delta), delta));
         Some(outgoing)
     }
-
-    /// Returns the message to which a block without one is added: a client may display only the last one (seed §4.1).
-    pub(crate) fn last_open_message(&self) -> Option<Json<'static>> {
-        self.open_messages.last().map(|(message, _)| message.clone())
-    }
 }
 
 /// A block for an activity that the dialect did not send.
@@ -235,7 +213,9 @@ pub(super) struct RenderedBlock {
 impl RenderedBlock {
     /// Writes the block with the event in a note.
     pub(crate) fn write<'a>(self, event: Event<'a>, dialect: &str) -> OutgoingEvent<'a> {
-        let delta = render_delta(&event.get_or_empty(Field::ActivityType), &self.content, dialect);
+        let block = render_delta(&event.get_or_empty(Field::ActivityType), &self.content, dialect);
+        // The client of the seed would put a comma between these braces, and joins strings as they are.
+        let delta = if block.as_str().contains("}{") { to_stored_content(&block) } else { block };
         let members = vec![(MemberKey::Known(Field::MessageId), self.message), (MemberKey::Known(Field::Delta), delta)];
         placeholder::write_placeholder(event, members, vec![(carry::extension_key(block::BLOCK_ID), self.block_id)])
     }

@@ -17,6 +17,7 @@ mod message_parts;
 mod block_writer;
 mod shown_activities;
 mod kept_messages;
+mod last_message;
 mod user_content;
 mod listed_content;
 mod block_storage;

@@ -52,8 +52,6 @@ struct ShownActivity {
     content_bytes: usize,
     /// the id of the original block; otherwise the activity's id is used
     block_id: Option<Json<'static>>,
-    /// number of messages opened for it alone
-    message_count: u32,
 }
 
 impl ShownActivities {
@@ -92,9 +90,7 @@ impl ShownActivities {
         *self = ShownActivities { credit: self.credit, ..ShownActivities::default() };
         for message in &activities {
             let id = get(message, Field::Id).map_or(Json::EMPTY_STRING, |id| id.clone().into_owned());
-            if let Some(shown) = self.activity(&id) {
-                shown.message_count = 1;
-            }
+            self.activity(&id);
             self.keep_content(&id, get(message, Field::Content));
         }
     }
@@ -125,18 +121,6 @@ impl ShownActivities {
     pub(crate) fn block_id(&self, activity: &Json<'static>) -> Json<'static> {
         let own = self.activities.get(activity).and_then(|shown| shown.block_id.clone());
         own.unwrap_or_else(|| activity.clone())
-    }
-
-    /// Returns the id of a new message for an activity alone. Clients differ in what they do if an id is opened again.
-    pub(crate) fn open_message(&mut self, id: &Json<'static>) -> Json<'static> {
-        let count = self.activity(id).map_or(1, |shown| {
-            shown.message_count = shown.message_count.saturating_add(1);
-            shown.message_count
-        });
-        match count {
-            1 => id.clone(),
-            later => id.with_suffix(&format!(":{later}")),
-        }
     }
 
     pub(crate) fn retained_bytes(&self) -> usize {
@@ -231,6 +215,5 @@ mod tests {
         assert!(shown.apply(&change("a", SET)).is_some());
         shown.replace(&list(r#"[{"id":"b","role":"activity","activityType":"P","content":{"n":0}}]"#));
         assert!(shown.apply(&change("a", SET)).is_none() && shown.apply(&change("b", SET)).is_some());
-        assert_eq!(shown.open_message(&Json::string("b")).as_str(), "\"b:2\"");
     }
 }

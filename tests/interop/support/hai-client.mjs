@@ -58,6 +58,9 @@ export class HttpAgent {
       case "TOOL_CALL_ARGS":
         this.toolCall(event.toolCallId).function.arguments += asText(event.delta);
         break;
+      case "TOOL_CALL_RESULT":
+        this.messages.push({ id: event.messageId, role: "tool", toolCallId: event.toolCallId, content: event.content });
+        break;
       case "STATE_SNAPSHOT":
         this.state = structuredClone(event.snapshot);
         break;

@@ -1,9 +1,13 @@
 //! Writes reasoning as thinking blocks.
 
+use super::texts::hide;
 use super::{HaiAdapter, set_first_piece};
 use crate::dialect::adapter::{ReleasedEvent, ReleasedEvents};
 use crate::dialect::carry;
+use crate::dialect::event_parts::OutgoingEvent;
 use crate::dialect::hai::blocks;
+use crate::dialect::hai::last_message::OpenThought;
+use crate::dialect::row::EventRow;
 use crate::event::{Event, EventType, Field, Json, MemberKey, get, message_id, remove, set};
 
 impl HaiAdapter {
@@ -13,35 +17,35 @@ impl HaiAdapter {
         event: Event<'a>,
         canonical_type: Option<&'static str>,
         now_ms: i64,
+        mut released: ReleasedEvents<'a>,
     ) -> ReleasedEvents<'a> {
         let id = message_id(&event.members);
         let kind = event.kind;
         if kind == EventType::ReasoningStart {
             let metadata = event.get_owned(Field::Metadata);
             let own = metadata.map(|metadata| carry::unpack(metadata, self.peer.dialect.name, |_| true).0);
-            return match own.is_some_and(|own| self.block_writer.adopt_native(&id, &own, &self.message_parts)) {
-                true => ReleasedEvents::default(),
-                false => ReleasedEvents::from(ReleasedEvent::AsCustom(event)),
-            };
+            if !own.is_some_and(|own| self.block_writer.adopt_native(&id, &own, &self.message_parts)) {
+                released.push(ReleasedEvent::AsCustom(event));
+            }
+            return released;
         }
         let Some(message) = self.block_writer.message_of_reasoning(&id).cloned() else {
             if !self.writes_blocks() || kind == EventType::ReasoningEnd {
-                return ReleasedEvents::from(ReleasedEvent::AsCustom(event));
+                released.push(ReleasedEvent::AsCustom(event));
+            } else {
+                self.write_thought(&id, event, canonical_type.unwrap_or(kind.wire()), now_ms, &mut released);
             }
-            // The thought was written in another message, so it ends with its span there, which has ended.
-            if kind == EventType::ReasoningMessageEnd && !self.block_writer.is_open(&id) {
-                return ReleasedEvents::default();
-            }
-            let canonical_type = canonical_type.unwrap_or(kind.wire());
-            return self.write_thinking(&id, event, canonical_type, now_ms).unwrap_or_default();
+            return released;
         };
         match kind {
-            EventType::ReasoningMessageContent => self.write_native_thinking(message, event).unwrap_or_default(),
+            EventType::ReasoningMessageContent => {
+                released.with_all(self.write_native_thinking(message, event).unwrap_or_default())
+            }
             EventType::ReasoningEnd => {
                 self.block_writer.forget_span(&id);
-                ReleasedEvents::default()
+                released
             }
-            _ => ReleasedEvents::default(),
+            _ => released,
         }
     }
 
@@ -54,60 +58,128 @@ impl HaiAdapter {
         Some(self.write_native_content(row, outgoing))
     }
 
-    fn write_thinking<'a>(
+    /// Writes a thought in a message of its own, as long as that is the last one. What comes behind another message has
+    /// a message of its own, too; an end has nothing to end there.
+    fn write_thought<'a>(
         &mut self,
         id: &Json<'static>,
         event: Event<'a>,
         canonical_type: &'static str,
         now_ms: i64,
-    ) -> Option<ReleasedEvents<'a>> {
+        released: &mut ReleasedEvents<'a>,
+    ) {
         let kind = event.kind;
-        // The thought began in another message, which has ended since.
-        let must_start = kind == EventType::ReasoningMessageContent && !self.block_writer.is_open(id);
-        let time = event.get(Field::Timestamp).and_then(Json::as_i64).unwrap_or(now_ms);
-        let mut data = self.block_writer.rendered_members(id, kind, time);
-        if kind == EventType::ReasoningMessageStart || must_start {
-            self.kept_messages.record_thought(id);
+        let open =
+            self.last_message.message_of_thought(id).filter(|message| self.last_message.is_last(message)).cloned();
+        match (kind, open) {
+            (EventType::ReasoningMessageStart, _) => {
+                let message = self.start_thought(id, &event, now_ms, released);
+                let Some((row, mut outgoing)) = self.split_thought(event, canonical_type, &message) else { return };
+                let role = remove(&mut outgoing.members, Field::Role);
+                outgoing.canonical.extend(role.map(|role| (MemberKey::Known(Field::Role), role)));
+                self.block_writer.start_message(&mut outgoing);
+                released.push(ReleasedEvent::Complete { row, outgoing });
+            }
+            (EventType::ReasoningMessageEnd, None) => hide(event, Some(canonical_type), released),
+            (_, Some(message)) => self.write_thinking(id, event, canonical_type, &message, now_ms, released),
+            (_, None) => {
+                let message = self.start_thought(id, &event, now_ms, released);
+                self.add_boundary(EventType::TextMessageStart, &message, None, released);
+                self.write_thinking(id, event, canonical_type, &message, now_ms, released);
+            }
         }
+    }
+
+    fn start_thought(
+        &mut self,
+        id: &Json<'static>,
+        event: &Event<'_>,
+        now_ms: i64,
+        released: &mut ReleasedEvents<'_>,
+    ) -> Json<'static> {
+        self.leave_thought(now_ms, released);
+        self.block_writer.rendered_members(id, EventType::ReasoningMessageStart, time_of(event, now_ms));
+        self.kept_messages.record_thought(id);
+        let message = self.last_message.add_for(id);
+        self.last_message.open_thought(OpenThought { id: id.clone(), message: message.clone() });
+        message
+    }
+
+    fn write_thinking<'a>(
+        &mut self,
+        id: &Json<'static>,
+        event: Event<'a>,
+        canonical_type: &'static str,
+        message: &Json<'static>,
+        now_ms: i64,
+        released: &mut ReleasedEvents<'a>,
+    ) {
+        let kind = event.kind;
+        let time = time_of(&event, now_ms);
+        let mut data = self.block_writer.rendered_members(id, kind, time);
         if let Some(delta) = event.get(Field::Delta) {
             self.kept_messages.append_text(id, delta);
         }
-        if kind == EventType::ReasoningMessageStart {
-            let (row, mut outgoing) = self.split_members(EventType::TextMessageStart, event, Some(canonical_type))?;
-            let role = remove(&mut outgoing.members, Field::Role);
-            outgoing.canonical.extend(role.map(|role| (MemberKey::Known(Field::Role), role)));
-            self.block_writer.start_message(&mut outgoing);
-            return Some(ReleasedEvents::from(ReleasedEvent::Complete { row, outgoing }));
-        }
         let pieces = event.get(Field::Delta).map(blocks::split_braces).unwrap_or_default();
-        let (row, mut outgoing) = self.split_members(EventType::TextMessageContent, event, Some(canonical_type))?;
+        let Some((row, mut outgoing)) = self.split_thought(event, canonical_type, message) else { return };
         if !pieces.is_empty() {
             set_first_piece(&mut outgoing, &pieces);
         }
         let text = remove(&mut outgoing.members, Field::Delta).unwrap_or(Json::EMPTY_STRING);
-        let delta = blocks::build_thinking(&text, &mut data);
-        outgoing.members.push((MemberKey::Known(Field::Delta), delta));
-        let mut released = ReleasedEvents::default();
-        if must_start {
-            let start = Event::new(EventType::TextMessageStart).with(Field::MessageId, id.clone());
-            let (row, mut outgoing) = self.split_members(EventType::TextMessageStart, start, Some(""))?;
-            self.block_writer.start_message(&mut outgoing);
-            released.push(ReleasedEvent::Complete { row, outgoing });
-        }
-        self.write_content(row, outgoing).into_iter().for_each(|content| released.push(content));
+        outgoing.members.push((MemberKey::Known(Field::Delta), blocks::build_thinking(&text, &mut data)));
+        self.block_writer.mark_nonempty(&outgoing);
+        released.push(ReleasedEvent::Complete { row, outgoing });
         for piece in pieces.iter().skip(1) {
-            let mut data = self.block_writer.rendered_members(id, kind, time);
-            let rest = Event::new(EventType::TextMessageContent).with(Field::MessageId, id.clone());
-            let rest = rest.with(Field::Delta, blocks::build_thinking(piece, &mut data));
-            let (row, outgoing) = self.split_members(EventType::TextMessageContent, rest, Some(""))?;
-            released.push(ReleasedEvent::Complete { row, outgoing });
+            self.add_thinking(id, message, piece, kind, time, released);
         }
         if kind == EventType::ReasoningMessageEnd {
-            let end = Event::new(EventType::TextMessageEnd).with(Field::MessageId, id.clone());
-            let (row, mut outgoing) = self.split_members(EventType::TextMessageEnd, end, Some(""))?;
-            self.block_writer.end_message(&mut outgoing);
+            self.last_message.close_thought();
+            self.add_boundary(EventType::TextMessageEnd, message, None, released);
+        }
+    }
+
+    /// Ends the open thought before another message: the client would show that it goes on for ever.
+    pub(super) fn leave_thought(&mut self, now_ms: i64, released: &mut ReleasedEvents<'_>) {
+        let Some(OpenThought { id, message }) = self.last_message.close_thought() else { return };
+        let kind = EventType::ReasoningMessageEnd;
+        self.add_thinking(&id, &message, &Json::EMPTY_STRING, kind, now_ms, released);
+        self.add_boundary(EventType::TextMessageEnd, &message, None, released);
+    }
+
+    /// Writes a thinking block that is not an event of the agent.
+    fn add_thinking(
+        &mut self,
+        id: &Json<'static>,
+        message: &Json<'static>,
+        text: &Json<'_>,
+        kind: EventType,
+        time: i64,
+        released: &mut ReleasedEvents<'_>,
+    ) {
+        let mut data = self.block_writer.rendered_members(id, kind, time);
+        let content = Event::new(EventType::TextMessageContent).with(Field::MessageId, message.clone());
+        let content = content.with(Field::Delta, blocks::build_thinking(text, &mut data));
+        if let Some((row, outgoing)) = self.split_members(EventType::TextMessageContent, content, Some("")) {
             released.push(ReleasedEvent::Complete { row, outgoing });
         }
-        Some(released)
     }
+
+    /// Splits an event of a thought as one of a message of the client.
+    fn split_thought<'a>(
+        &self,
+        mut event: Event<'a>,
+        canonical_type: &'static str,
+        message: &Json<'static>,
+    ) -> Option<(&'static EventRow, OutgoingEvent<'a>)> {
+        event.kind = match event.kind {
+            EventType::ReasoningMessageStart => EventType::TextMessageStart,
+            _ => EventType::TextMessageContent,
+        };
+        self.split_for(message, true, event, Some(canonical_type))
+    }
+}
+
+/// Returns the time of an event in ms since the epoch.
+fn time_of(event: &Event<'_>, now_ms: i64) -> i64 {
+    event.get(Field::Timestamp).and_then(Json::as_i64).unwrap_or(now_ms)
 }

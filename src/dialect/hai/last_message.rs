@@ -1,0 +1,155 @@
+//! The client's last message, and the ids of its messages.
+//!
+//! The component of the seed (§4.1) shows only the last message when a piece arrives, and a second start of an id makes
+//! an empty message. So what goes on behind another message, or starts with an id that is in use, has a message of its
+//! own:
+//! ```text
+//!   AG-UI  START a  "1"         START b  "2"         "3" of a                           END a     END b
+//!   HAI    START a  "1"         START b  "2"  END a  START a:2  "3"                     END a:2   END b
+//! ```
+//! The messages of a HAI agent stay as they are.
+
+use crate::codec::json;
+use crate::dialect::memory_limits;
+use crate::event::{Event, Field, IdMap, Json, get};
+
+#[derive(Debug, Default)]
+pub(super) struct LastMessage {
+    last: Option<Json<'static>>,
+    /// how many of the client's messages have an id, alone or with a number
+    counts: IdMap<u32>,
+    id_bytes: usize,
+    /// open texts, by the agent's id
+    texts: IdMap<OpenText>,
+    thought: Option<OpenThought>,
+    /// whether the agent speaks the dialect
+    is_native: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct OpenText {
+    pub(crate) role: Option<Json<'static>>,
+    /// id of the client's message, if that has started
+    pub(crate) message: Option<Json<'static>>,
+    /// whether the message is not the one that the agent started
+    pub(crate) is_added: bool,
+}
+
+/// A thought whose message is the client's last one.
+#[derive(Clone, Debug)]
+pub(super) struct OpenThought {
+    /// the agent's id
+    pub(crate) id: Json<'static>,
+    /// id of the client's message
+    pub(crate) message: Json<'static>,
+}
+
+impl LastMessage {
+    /// Recognizes an agent of the dialect by what its events carry.
+    pub(crate) fn observe_metadata(&mut self, event: &Event<'_>, dialect: &str) {
+        let own = event.get(Field::Metadata).and_then(|metadata| json::parse_member(metadata, dialect));
+        self.is_native |= own.is_some();
+    }
+
+    pub(crate) fn is_native(&self) -> bool {
+        self.is_native
+    }
+
+    pub(crate) fn start_run(&mut self) {
+        self.texts = IdMap::default();
+        self.thought = None;
+        self.is_native = false;
+    }
+
+    pub(crate) fn get(&self) -> Option<&Json<'static>> {
+        self.last.as_ref()
+    }
+
+    pub(crate) fn is_last(&self, message: &Json<'_>) -> bool {
+        self.last.as_ref().is_some_and(|last| last.is_same(message))
+    }
+
+    /// Records a message that is added behind the others.
+    pub(crate) fn add(&mut self, message: &Json<'_>) {
+        let message = message.clone().into_owned();
+        self.count(&message);
+        self.last = Some(message);
+    }
+
+    /// Adds a message for what has this id, and returns the message's own.
+    pub(crate) fn add_for(&mut self, id: &Json<'static>) -> Json<'static> {
+        let mut number = self.counts.get(id).copied().unwrap_or(0);
+        let mut message = id.clone();
+        while self.counts.contains(&message) {
+            number += 1;
+            message = id.with_suffix(&format!(":{number}"));
+        }
+        self.add(&message);
+        if number > 0 {
+            self.counts.insert(id.clone(), number);
+        }
+        message
+    }
+
+    /// Records the messages of a snapshot, which the client shows in place of its own.
+    pub(crate) fn record_snapshot(&mut self, snapshot: &Event<'_>) {
+        self.last = None;
+        let list = snapshot.get(Field::Messages).and_then(json::parse_elements).unwrap_or_default();
+        for message in list.iter().filter_map(json::parse_message) {
+            if let Some(id) = get(&message, Field::Id) {
+                self.count(&id.clone().into_owned());
+            }
+        }
+    }
+
+    pub(crate) fn open_text(&mut self, id: Json<'static>, text: OpenText) {
+        self.texts.insert(id, text);
+    }
+
+    pub(crate) fn text(&self, id: &Json<'_>) -> Option<&OpenText> {
+        self.texts.get(id)
+    }
+
+    pub(crate) fn close_text(&mut self, id: &Json<'_>) -> Option<OpenText> {
+        self.texts.remove(id)
+    }
+
+    pub(crate) fn open_thought(&mut self, thought: OpenThought) {
+        self.thought = Some(thought);
+    }
+
+    /// Returns the message of a thought that goes on.
+    pub(crate) fn message_of_thought(&self, id: &Json<'_>) -> Option<&Json<'static>> {
+        self.thought.as_ref().filter(|thought| thought.id.is_same(id)).map(|thought| &thought.message)
+    }
+
+    pub(crate) fn close_thought(&mut self) -> Option<OpenThought> {
+        self.thought.take()
+    }
+
+    pub(crate) fn retained_bytes(&self) -> usize {
+        self.id_bytes
+    }
+
+    fn count(&mut self, message: &Json<'static>) {
+        if !self.counts.contains(message) {
+            self.id_bytes += memory_limits::text_cost(message.as_str());
+            self.counts.insert(message.clone(), 1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gives_each_message_an_unused_id() {
+        let mut last = LastMessage::default();
+        let id = Json::string("m");
+        last.add(&Json::string("m:2"));
+        let ids: Vec<_> = (0..3).map(|_| last.add_for(&id).as_str().to_owned()).collect();
+        assert_eq!(ids, ["\"m\"", "\"m:3\"", "\"m:4\""]);
+        assert!(last.is_last(&Json::string("m:4")));
+    }
+}
