@@ -2,7 +2,7 @@
 //!
 //! A client sends the same token with every run. Everything about it but the times follows from its text, the keys and the
 //! settings of its issuer, so a token that was accepted is found by its digest, and only its times are checked again. A set
-//! of other keys, and an issuer with other settings, begin without a memory.
+//! of other keys, and an issuer with other settings, start empty.
 
 use super::jwt::TokenTimes;
 use crate::net::digest::Sha256Digest;
@@ -72,22 +72,9 @@ mod tests {
     use super::*;
     use crate::net::digest::sha256;
     use crate::telemetry::label::AuthMethod;
-    use serde_json::Map;
-    use std::sync::OnceLock;
 
     fn caller(subject: &str, length: usize) -> VerifiedCaller {
-        let identity = Identity {
-            method: AuthMethod::Jwt,
-            source: "corp".into(),
-            subject: subject.to_owned(),
-            tenant: None,
-            tier: None,
-            scopes: Vec::new(),
-            expires: None,
-            key_id: None,
-            claims: Map::new(),
-            run_key: OnceLock::new(),
-        };
+        let identity = Identity::new(AuthMethod::Jwt, "corp".into(), subject.to_owned());
         VerifiedCaller { identity: Arc::new(identity), times: TokenTimes::default(), length }
     }
 
