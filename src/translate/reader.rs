@@ -444,7 +444,7 @@ impl EventReader {
         if note.is_empty() {
             let delta = event.get(Field::Delta).filter(|_| event.kind == EventType::TextMessageContent);
             let text = delta.map(|delta| {
-                let text = self.adapter.as_mut().and_then(|adapter| adapter.added_text(delta));
+                let text = self.adapter.as_mut().and_then(|adapter| adapter.take_added_text(delta));
                 text.unwrap_or_else(|| delta.as_borrowed())
             });
             if text.is_none_or(|text| text.is_str("")) {

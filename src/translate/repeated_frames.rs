@@ -167,7 +167,7 @@ impl RepeatedFrames {
     /// Returns true if a frame that the engine translated in full repeats the known one: only its text, into which the
     /// engine may look, did not allow the shortcut.
     fn confirm(&mut self, frame: &str, output: &[u8]) -> bool {
-        let Some(found) = self.find_values_of(frame, |rest, _| Some(string_length(rest.as_bytes()))) else {
+        let Some(found) = self.find_values_with(frame, |rest, _| Some(string_length(rest.as_bytes()))) else {
             return false;
         };
         let mut repeated = Vec::with_capacity(output.len());
@@ -186,12 +186,12 @@ impl RepeatedFrames {
 
     /// Returns the values of a frame that repeats the known one.
     pub(super) fn find_values(&self, frame: &str) -> Option<FoundValues> {
-        self.find_values_of(frame, text_length)
+        self.find_values_with(frame, text_length)
     }
 
-    /// Returns the values of a frame that has the known text between them. `text_length` returns the length of a text up to
-    /// its closing quote, if the text is allowed; its second argument says if escapes are.
-    fn find_values_of(&self, frame: &str, text_length: impl Fn(&str, bool) -> Option<usize>) -> Option<FoundValues> {
+    /// Returns the values of a frame that has the known text between them. `measure_text` returns the length of a text up
+    /// to its closing quote, if the text is allowed; its second argument says if escapes are.
+    fn find_values_with(&self, frame: &str, measure_text: impl Fn(&str, bool) -> Option<usize>) -> Option<FoundValues> {
         let (known, bytes) = (self.frame.as_bytes(), frame.as_bytes());
         let (mut found, mut known_at, mut at) = (FoundValues::default(), 0, 0);
         for (value, found) in self.slots.as_ref()?.values.iter().zip(&mut found) {
@@ -201,7 +201,7 @@ impl RepeatedFrames {
                 return None;
             }
             at = match value.kind {
-                ValueKind::Text { has_escapes } => start + text_length(&frame[start..], has_escapes)?,
+                ValueKind::Text { has_escapes } => start + measure_text(&frame[start..], has_escapes)?,
                 ValueKind::Time => {
                     let end = start + value.range.len();
                     is_same_time_form(&self.frame[value.range.clone()], frame.get(start..end)?).then_some(end)?
