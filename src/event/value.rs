@@ -63,7 +63,7 @@ impl<'a> Json<'a> {
 
     #[must_use]
     pub(crate) fn string(text: &str) -> Json<'static> {
-        if !text.bytes().any(|byte| byte < b' ' || byte == b'"' || byte == b'\\') {
+        if needs_no_escape(text) {
             return Json(Cow::Owned(["\"", text, "\""].concat()));
         }
         // Writing a string into memory cannot fail.
@@ -182,6 +182,11 @@ impl<'a> Json<'a> {
     pub(crate) fn into_owned(self) -> Json<'static> {
         Json(Cow::Owned(self.0.into_owned()))
     }
+}
+
+/// Returns true if text is the content of a JSON string as it is.
+pub(crate) fn needs_no_escape(text: &str) -> bool {
+    text.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\')
 }
 
 /// Returns true if the content of a string has an escape.
