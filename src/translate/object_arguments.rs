@@ -17,7 +17,7 @@ use crate::codec::json;
 use crate::dialect::EventRow;
 use crate::event::{Event, EventLoss, EventRepair, EventType, Field, IdMap, Json, JsonType, MemberKey, get, set};
 
-/// Names the ends that a piece lacks, or stores an object that came after a snapshot, or a list of the original text.
+/// Names the ends that a piece lacks, or stores an object that came after a snapshot.
 const PIECE_NOTE: &str = "$piece";
 const FIRST: &str = "first";
 const MIDDLE: &str = "middle";
@@ -27,9 +27,27 @@ const ADDED: &str = "added";
 
 #[derive(Debug, Default)]
 pub(super) struct ObjectArguments {
-    waiting: Option<Event<'static>>,
+    waiting: Option<WaitingArguments>,
     /// calls that have not ended
     open: IdMap<ObjectState>,
+}
+
+/// Arguments until the agent's next frame.
+#[derive(Debug)]
+enum WaitingArguments {
+    Object(Event<'static>),
+    /// ends an object
+    Text(Event<'static>),
+}
+
+/// What an event of the agent means for the arguments of a call.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum ArgumentsStep<'e> {
+    /// the call's object of arguments ends here
+    Ends(&'e Json<'e>),
+    /// the call's arguments go on with an object
+    AddsObject(&'e Json<'e>),
+    Other,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,13 +64,13 @@ impl ObjectArguments {
         if event.get(Field::Delta).is_none_or(|delta| delta.json_type() != JsonType::Object) {
             self.continue_as_text(&mut event, dialect);
             if event.get(Field::Delta).is_some_and(ends_object) {
-                self.waiting = Some(event.into_owned());
+                self.waiting = Some(WaitingArguments::Text(event.into_owned()));
                 return;
             }
             return sink.emit(event);
         }
         if self.open.get(event.get(Field::ToolCallId).unwrap_or(&Json::NULL)) != Some(&ObjectState::Closed) {
-            self.waiting = Some(event.into_owned());
+            self.waiting = Some(WaitingArguments::Object(event.into_owned()));
             return;
         }
         sink.report().count_loss(EventLoss::EventNotShown);
@@ -85,55 +103,60 @@ impl ObjectArguments {
     }
 
     pub(super) fn held_bytes(&self) -> usize {
-        self.waiting.as_ref().map_or(0, memory_limits::event_cost)
+        match &self.waiting {
+            Some(WaitingArguments::Object(event) | WaitingArguments::Text(event)) => memory_limits::event_cost(event),
+            None => 0,
+        }
     }
 
-    /// Emits what must precede an event of the agent. `call` is the call of which it is not an object of arguments,
-    /// `continued` the one of which it is.
-    pub(super) fn release_before(
-        &mut self,
-        call: Option<&Json<'_>>,
-        continued: Option<&Json<'_>>,
-        dialect: &str,
-        sink: &mut impl EventSink,
-    ) {
-        self.release_text(continued, dialect, sink);
-        let ends = |id: Option<&Json<'_>>| id.is_some_and(|id| call.is_some_and(|call| call.is_same(id)));
-        if let Some(event) = self.waiting.take() {
-            let is_last = ends(event.get(Field::ToolCallId));
-            sink.emit(self.next_piece(event, is_last, dialect));
+    /// Emits what must precede an event of the agent.
+    pub(super) fn release_before(&mut self, step: ArgumentsStep<'_>, dialect: &str, sink: &mut impl EventSink) {
+        match self.waiting.take() {
+            Some(WaitingArguments::Object(event)) => {
+                let id = event.get(Field::ToolCallId);
+                let is_last = matches!(step, ArgumentsStep::Ends(call) if id.is_some_and(|id| call.is_same(id)));
+                sink.emit(self.next_piece(event, is_last, dialect));
+            }
+            Some(WaitingArguments::Text(event)) => {
+                let id = event.get_or_empty(Field::ToolCallId);
+                match step {
+                    ArgumentsStep::AddsObject(call) if call.is_same(&id) => {
+                        sink.emit(self.reopen_text(event, id, dialect));
+                    }
+                    _ => sink.emit(event),
+                }
+            }
+            None => {}
         }
-        if let Some(call) = call.filter(|call| self.open.contains(call)) {
+        if let ArgumentsStep::Ends(call) = step
+            && self.open.contains(call)
+        {
             self.close(&call.clone().into_owned(), dialect, sink);
         }
     }
 
-    /// Emits waiting text, without its last brace if an object of the same call follows.
-    fn release_text(&mut self, continued: Option<&Json<'_>>, dialect: &str, sink: &mut impl EventSink) {
-        let is_text = |event: &mut Event<'static>| {
-            event.get(Field::Delta).is_some_and(|delta| delta.json_type() == JsonType::String)
-        };
-        let Some(mut event) = self.waiting.take_if(is_text) else { return };
-        let id = event.get_or_empty(Field::ToolCallId);
-        if continued.is_some_and(|call| call.is_same(&id)) {
-            let original = event.get_or_empty(Field::Delta);
-            let text = original.text().unwrap_or_default();
-            let shortened = text.trim_end().strip_suffix('}').unwrap_or_default();
-            let is_empty = shortened.trim() == "{";
-            event.set(Field::Delta, Json::string(shortened));
-            note_text(&mut event, dialect, &original);
-            self.open.insert(id, if is_empty { ObjectState::Empty } else { ObjectState::HasMembers });
-        }
-        sink.emit(event);
+    /// Removes the last brace of a call's text, since an object follows.
+    fn reopen_text(&mut self, mut event: Event<'static>, call: Json<'static>, dialect: &str) -> Event<'static> {
+        let original = event.get_or_empty(Field::Delta);
+        let text = original.text().unwrap_or_default();
+        let shortened = text.trim_end().strip_suffix('}').unwrap_or_default();
+        let is_empty = shortened.trim() == "{";
+        event.set(Field::Delta, Json::string(shortened));
+        note_text(&mut event, dialect, &original);
+        self.open.insert(call, if is_empty { ObjectState::Empty } else { ObjectState::HasMembers });
+        event
     }
 
     /// Closes all objects before a snapshot of messages.
     pub(super) fn close_before_snapshot(&mut self, dialect: &str, sink: &mut impl EventSink) {
-        self.release_text(None, dialect, sink);
-        if let Some(event) = self.waiting.take() {
-            let call = event.get_or_empty(Field::ToolCallId);
-            sink.emit(self.next_piece(event, true, dialect));
-            self.open.insert(call, ObjectState::Closed);
+        match self.waiting.take() {
+            Some(WaitingArguments::Object(event)) => {
+                let call = event.get_or_empty(Field::ToolCallId);
+                sink.emit(self.next_piece(event, true, dialect));
+                self.open.insert(call, ObjectState::Closed);
+            }
+            Some(WaitingArguments::Text(event)) => sink.emit(event),
+            None => {}
         }
         let calls: Vec<_> = self.open.iter().map(|(id, _)| id.clone()).collect();
         for call in calls {
@@ -144,11 +167,14 @@ impl ObjectArguments {
 
     /// Closes all objects. A run that has succeeded also ends their calls here, since other ends may follow.
     pub(super) fn finish(&mut self, has_succeeded: bool, dialect: &str, sink: &mut impl EventSink) {
-        self.release_text(None, dialect, sink);
         let mut ended = Vec::new();
-        if let Some(event) = self.waiting.take() {
-            ended.push(event.get_or_empty(Field::ToolCallId));
-            sink.emit(self.next_piece(event, true, dialect));
+        match self.waiting.take() {
+            Some(WaitingArguments::Object(event)) => {
+                ended.push(event.get_or_empty(Field::ToolCallId));
+                sink.emit(self.next_piece(event, true, dialect));
+            }
+            Some(WaitingArguments::Text(event)) => sink.emit(event),
+            None => {}
         }
         ended.extend(self.open.iter().map(|(id, _)| id.clone()));
         for call in ended {
@@ -198,23 +224,19 @@ impl ObjectArguments {
     }
 }
 
-/// Returns the call whose object of arguments ends with this event. A result may come before the last arguments.
-pub(super) fn ended_call<'p>(row: &EventRow, parts: &'p IncomingEvent<'_>) -> Option<&'p Json<'p>> {
-    let ends = match row.kind {
-        EventType::ToolCallEnd => true,
+/// Returns what an event means for the arguments of its call. A result may come before the last arguments.
+pub(super) fn arguments_step<'p>(row: &EventRow, parts: &'p IncomingEvent<'_>) -> ArgumentsStep<'p> {
+    let Some(call) = parts.event.get(Field::ToolCallId) else { return ArgumentsStep::Other };
+    match row.kind {
+        EventType::ToolCallEnd => ArgumentsStep::Ends(call),
+        EventType::ToolCallArgs if is_object(parts) => ArgumentsStep::AddsObject(call),
         EventType::ToolCallArgs => {
             let delta = parts.event.get(Field::Delta);
-            !is_object(parts) && !is_blank(delta) && !delta.is_some_and(begins_object)
+            let may_go_on = is_blank(delta) || delta.is_some_and(begins_object);
+            if may_go_on { ArgumentsStep::Other } else { ArgumentsStep::Ends(call) }
         }
-        _ => false,
-    };
-    parts.event.get(Field::ToolCallId).filter(|_| ends)
-}
-
-/// Returns the call to whose arguments this event adds an object.
-pub(super) fn continued_call<'p>(row: &EventRow, parts: &'p IncomingEvent<'_>) -> Option<&'p Json<'p>> {
-    let continues = row.kind == EventType::ToolCallArgs && is_object(parts);
-    parts.event.get(Field::ToolCallId).filter(|_| continues)
+        _ => ArgumentsStep::Other,
+    }
 }
 
 /// Returns true for a delta that adds nothing to JSON text.
@@ -259,7 +281,7 @@ fn note_text(event: &mut Event<'_>, dialect: &str, text: &Json<'_>) {
 }
 
 /// Returns true for text that begins an object of arguments.
-pub(super) fn begins_object(delta: &Json<'_>) -> bool {
+fn begins_object(delta: &Json<'_>) -> bool {
     delta.json_type() == JsonType::String && delta.text().is_some_and(|text| text.trim_start().starts_with('{'))
 }
 
