@@ -9,9 +9,10 @@
 //!   read     {"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta": "…" ,"timestamp": 1 }
 //!   written  {"type":"BUSINESS_DATA_CONTENT","messageId":"m","delta": "…" ,"timestamp": 1 }
 //! ```
-//! This knows no dialect: it learns from the engine's own output, and is right as long as the engine copies these values
-//! and keeps nothing of them. A value that the engine may look into, such as text that is JSON, always takes the full way;
-//! what is known stays known if its output has the same form. Tests compare whole streams with and without it.
+//! It learns from the engine's own output, and is right as long as the engine copies these values and keeps nothing of
+//! them. A value that the engine or a dialect may look into, such as text that is JSON, always takes the full way
+//! (`is_plain_text` lists them); what is known stays known if its output has the same form. Tests compare whole streams
+//! with and without it.
 
 use crate::event::EventType;
 use std::ops::Range;
@@ -300,10 +301,10 @@ fn text_length(rest: &str, has_escapes: bool) -> Option<usize> {
     (!has_control && is_plain_text(&rest[..length])).then_some(length)
 }
 
-/// Returns false for text, still escaped, that the engine may look into: nothing, spaces alone, the text of a JSON value, the
-/// end of an object, and braces that `hai` divides.
+/// Returns false for text, still escaped, that the engine may look into: nothing, spaces alone, the text of a JSON value,
+/// the end of an object, and braces that `hai` divides. Those that are escaped are never copied (`text_length`).
 fn is_plain_text(text: &str) -> bool {
-    if ends_object(text) || text.contains("}{") || text.contains(r"\u007") {
+    if ends_object(text) || text.contains("}{") {
         return false;
     }
     let mut rest = text;
