@@ -17,6 +17,8 @@ use crate::codec::json;
 use crate::dialect::EventRow;
 use crate::event::{Event, EventLoss, EventRepair, EventType, Field, IdMap, Json, JsonType, MemberKey, get, set};
 
+/// Stores the text of a piece that was shortened.
+const TEXT_NOTE: &str = "$piece_text";
 /// Names the ends that a piece lacks, or stores an object that came after a snapshot.
 const PIECE_NOTE: &str = "$piece";
 const FIRST: &str = "first";
@@ -271,12 +273,8 @@ fn note_piece(event: &mut Event<'_>, dialect: &str, piece: &str) {
 
 /// Notes the text of a piece. A piece that was shortened twice keeps the first note.
 fn note_text(event: &mut Event<'_>, dialect: &str, text: &Json<'_>) {
-    if carry::carried_member(event, dialect, PIECE_NOTE).is_none() {
-        carry::pack(
-            event,
-            dialect,
-            vec![(carry::extension_key(PIECE_NOTE), json::to_array(&[text.clone().into_owned()]))],
-        );
+    if carry::carried_member(event, dialect, TEXT_NOTE).is_none() {
+        carry::pack(event, dialect, vec![(carry::extension_key(TEXT_NOTE), text.clone().into_owned())]);
     }
 }
 
@@ -289,18 +287,18 @@ fn ends_object(delta: &Json<'_>) -> bool {
     delta.json_type() == JsonType::String && delta.text().is_some_and(|text| text.trim_end().ends_with('}'))
 }
 
-/// Restores the object of a piece. Returns false for a piece that reading adds again.
+/// Restores the object or the text of a piece. Returns false for a piece that reading adds again.
 pub(super) fn restore(outgoing: &mut OutgoingEvent<'_>) -> bool {
+    // Notes come back from clients, so they are checked like other external input.
+    if let Some(text) = carry::take(&mut outgoing.extensions, TEXT_NOTE) {
+        if text.json_type() == JsonType::String {
+            set(&mut outgoing.members, MemberKey::Known(Field::Delta), text);
+        }
+        return true;
+    }
     let Some(piece) = carry::take(&mut outgoing.extensions, PIECE_NOTE) else { return true };
     if piece.json_type() == JsonType::Object {
         set(&mut outgoing.members, MemberKey::Known(Field::Delta), piece);
-        return true;
-    }
-    if piece.json_type() == JsonType::Array {
-        let original = json::parse_elements(&piece).and_then(|list| list.into_iter().next().map(Json::into_owned));
-        if let Some(original) = original.filter(|original| original.json_type() == JsonType::String) {
-            set(&mut outgoing.members, MemberKey::Known(Field::Delta), original);
-        }
         return true;
     }
     let text = get(&outgoing.members, Field::Delta).and_then(Json::text).unwrap_or_default();
@@ -314,7 +312,6 @@ pub(super) fn restore(outgoing: &mut OutgoingEvent<'_>) -> bool {
     } else {
         return text != "}";
     };
-    // Notes come back from clients, so they are checked like other external input.
     if let Some(object) = json::parse_value(&object).map(Json::into_owned) {
         set(&mut outgoing.members, MemberKey::Known(Field::Delta), object);
     }
