@@ -10,9 +10,8 @@
 //! Each issuer has one fetching task, which all waiting requests share.
 
 use super::document::{DocumentFetcher, DocumentUrl, DocumentUrlError, FetchError};
-use super::jwt::UnverifiedToken;
+use super::jwt::{UnverifiedToken, VerifiedCaller};
 use super::key_set::{KeySet, KeySetError};
-use super::verified_callers::VerifiedCaller;
 use crate::config::access::{Algorithm, IssuerConfig as Settings, IssuerKeysConfig};
 use crate::config::source::KeyMismatch;
 use crate::net::digest::Sha256Digest;
@@ -170,8 +169,8 @@ impl TokenIssuer {
         }
     }
 
-    /// Returns the verdict on a token that the present keys have verified before: its caller, or that it is not valid now.
-    /// `None` if it is unknown.
+    /// Returns the verdict on a token that the present keys have verified before: its caller, or that it is not valid
+    /// now. `None` if it is unknown.
     pub(crate) fn recall(&self, digest: &Sha256Digest, now: SystemTime) -> Option<Result<Arc<Identity>, AuthReason>> {
         let VerifiedCaller { identity, times, .. } = self.keys()?.callers.find(digest)?;
         Some(times.check(self.settings.leeway, now).map(|()| identity))

@@ -10,7 +10,6 @@
 //! missing; and its clock cannot be set in tests. So the rules are implemented here, each with the sentence of the RFC
 //! that requires it.
 
-use super::verified_callers::VerifiedCaller;
 use crate::config::access::{Algorithm, IssuerConfig};
 use crate::policy::identity::{Identity, claim};
 use crate::telemetry::label::{AuthMethod, AuthReason};
@@ -141,6 +140,15 @@ impl<'t> UnverifiedToken<'t> {
         };
         Ok(VerifiedCaller { identity: Arc::new(identity), times, length: self.length })
     }
+}
+
+/// The caller of a token that was verified in full.
+#[derive(Clone)]
+pub(super) struct VerifiedCaller {
+    pub(super) identity: Arc<Identity>,
+    pub(super) times: TokenTimes,
+    /// length of the token
+    pub(super) length: usize,
 }
 
 /// When a token is valid, in seconds since the epoch.

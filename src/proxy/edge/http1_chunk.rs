@@ -23,7 +23,7 @@ const MAX_SIZE_LINE: usize = 2 * size_of::<usize>() + 2;
 
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
-/// How the end of a response's body is found.
+/// The place where the body of a response ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BodyFraming {
     /// another request may follow
