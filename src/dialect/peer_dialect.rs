@@ -35,8 +35,8 @@ impl PeerDialect {
         self.dialect.adapter.map(|new| new(*self))
     }
 
-    /// Returns true if two times with as many digits are both copied, or both converted. Only `auto` looks at the number,
-    /// and its limit is a power of ten.
+    /// Returns true if two times with as many digits are both copied, or both converted. Only `auto` looks at the
+    /// number, and its limit is a power of ten.
     pub(crate) fn copies_time(&self) -> bool {
         self.timestamp_unit != TimestampUnit::Seconds || !self.dialect.option_names.contains(&"timestamp")
     }

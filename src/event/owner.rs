@@ -1,7 +1,7 @@
 //! Ownership: the subagent that each message and call belongs to, as the real client records it.
 //!
-//! "Any continuation/close/reopen … whose `subagentRunId` differs from the recorded owner" rejects the run; "untagged is
-//! always fine" (`specs/ag-ui-1.0.md` §3.2 "Ownership").
+//! "Any continuation/close/reopen … whose `subagentRunId` differs from the recorded owner" rejects the run; "untagged
+//! is always fine" (`specs/ag-ui-1.0.md` §3.2 "Ownership").
 
 use super::{Event, EventType, Field, Json, SmallMap};
 use std::borrow::Cow;

@@ -1,7 +1,7 @@
 //! A map by key: searched one by one while it is small, and by hash beyond.
 //!
-//! A run has a few messages and calls, and hashing an id costs more than comparing it with all of them. Agents choose how
-//! many there are, so a large map must have an index, with hashes that they cannot predict.
+//! A run has a few messages and calls, and hashing an id costs more than comparing it with all of them. Agents choose
+//! how many there are, so a large map must have an index, with hashes that they cannot predict.
 
 use super::FEW;
 use std::borrow::Borrow;

@@ -97,8 +97,8 @@ impl<'a> Json<'a> {
         self == other || (self.json_type() == JsonType::String && self.may_equal(other) && self.text() == other.text())
     }
 
-    /// Returns false for strings that differ in length by more than escapes can explain, so that long ids are not searched
-    /// for escapes again and again. `\u0041` is six bytes for one.
+    /// Returns false for strings that differ in length by more than escapes can explain, so that long ids are not
+    /// searched for escapes again and again. `\u0041` is six bytes for one.
     fn may_equal(&self, other: &Json<'_>) -> bool {
         const LONGEST_ESCAPE: usize = 6;
         let (own, other) = (self.unquoted().len(), other.unquoted().len());

@@ -1,4 +1,5 @@
-//! Merges the arguments of a call that come as several objects (`delta: dict`, seed 000 §4.2), as pieces of one JSON text.
+//! Merges the arguments of a call that come as several objects (`delta: dict`, seed 000 §4.2), as pieces of one JSON
+//! text.
 //!
 //! ```text
 //!   {"a":1}                    ──▶ {"a":1}

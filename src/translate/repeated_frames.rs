@@ -190,8 +190,8 @@ impl RepeatedFrames {
         self.find_values_with(frame, text_length)
     }
 
-    /// Returns the values of a frame that has the known text between them. `measure_text` returns the length of a text up
-    /// to its closing quote, if the text is allowed; its second argument says if escapes are.
+    /// Returns the values of a frame that has the known text between them. `measure_text` returns the length of a text
+    /// up to its closing quote, if the text is allowed; its second argument says if escapes are.
     fn find_values_with(&self, frame: &str, measure_text: impl Fn(&str, bool) -> Option<usize>) -> Option<FoundValues> {
         let (known, bytes) = (self.frame.as_bytes(), frame.as_bytes());
         let (mut found, mut known_at, mut at) = (FoundValues::default(), 0, 0);
@@ -301,8 +301,8 @@ fn text_length(rest: &str, has_escapes: bool) -> Option<usize> {
     (!has_control && is_plain_text(&rest[..length])).then_some(length)
 }
 
-/// Returns false for text, still escaped, that the engine may look into: nothing, spaces alone, the text of a JSON value,
-/// the end of an object, and braces that `hai` divides. Those that are escaped are never copied (`text_length`).
+/// Returns false for text, still escaped, that the engine may look into: nothing, spaces alone, the text of a JSON
+/// value, the end of an object, and braces that `hai` divides. Those that are escaped are never copied (`text_length`).
 fn is_plain_text(text: &str) -> bool {
     if ends_object(text) || text.contains("}{") {
         return false;

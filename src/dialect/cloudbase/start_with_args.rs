@@ -206,7 +206,8 @@ impl DialectAdapter for CloudbaseAdapter {
         Ok(())
     }
 
-    /// Empties arguments that the start of their call had already: the client would join both to a text that is no JSON.
+    /// Empties arguments that the start of their call had already: the client would join both to a text that is no
+    /// JSON.
     fn read_other(&mut self, event: &mut Event<'_>, sink: &mut dyn CanonicalSink) {
         self.release_empty_arguments(Some(event), sink);
         if self.start_arguments.is_empty() {

@@ -177,9 +177,10 @@ where
     type Future = CapturingFuture<S::Future, B>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        // HEAD responses have no body, whatever the head says [RFC 9110 §9.3.2]. After the handoff, hyper no longer knows
-        // how much of the request's body is unread, and the rest would be taken for the next request. A POST is read to its
-        // end before its stream begins; with any other body, hyper writes the stream, and then skips the rest or closes.
+        // HEAD responses have no body, whatever the head says [RFC 9110 §9.3.2]. After the handoff, hyper no longer
+        // knows how much of the request's body is unread, and the rest would be taken for the next request. A POST is
+        // read to its end before its stream begins; with any other body, hyper writes the stream, and then skips the
+        // rest or closes.
         let is_read = *request.method() == Method::POST || request.body().is_end_stream();
         let handoff = (is_read && *request.method() != Method::HEAD).then(|| Arc::clone(&self.handoff));
         CapturingFuture { handoff, inner: self.inner.call(request) }

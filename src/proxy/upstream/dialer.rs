@@ -91,8 +91,8 @@ impl AgentConnections {
     }
 }
 
-/// A peer whose connections are in the pool. pingora would ask the system for the other end of a connection at each use;
-/// `reuse_http1` compares the address to which it was opened instead.
+/// A peer whose connections are in the pool. pingora would ask the system for the other end of a connection at each
+/// use; `reuse_http1` compares the address to which it was opened instead.
 #[derive(Clone)]
 struct PooledPeer<'p>(&'p HttpPeer);
 
@@ -189,8 +189,8 @@ impl AgentDialer {
         if let Some(exchange) = connector.0.reuse(peer).await {
             return Ok(OpenedExchange { exchange, is_reused: true });
         }
-        // pingora's own timeout excludes the HTTP/2 handshake. Boxed: most runs reuse a connection, and the future of a new
-        // one is large.
+        // pingora's own timeout excludes the HTTP/2 handshake. Boxed: most runs reuse a connection, and the future of a
+        // new one is large.
         let opened = timeout(self.timeouts.connect, connector.0.open(peer)).boxed().await;
         opened.unwrap_or_else(|_| Err(pingora_core::Error::new(ErrorType::ConnectTimedout)))
     }

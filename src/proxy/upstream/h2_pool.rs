@@ -41,8 +41,8 @@ const MAX_ADDRESSES: usize = 1024;
 
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Flow control windows for a run and for a connection, in bytes. The latter exceeds the sum for all runs, so that a slow
-/// client delays only its own run.
+/// Flow control windows for a run and for a connection, in bytes. The latter exceeds the sum for all runs, so that a
+/// slow client delays only its own run.
 const STREAM_WINDOW: u32 = 64 << 10;
 const CONNECTION_WINDOW: u32 = 8 << 20;
 
@@ -252,8 +252,8 @@ async fn connect_http2(stream: Stream) -> Result<ConnectionRef, BError> {
     Ok(ConnectionRef::new(requests, closed, ping_timed_out, id, MAX_STREAMS, Digest::default()))
 }
 
-/// "The server connection preface consists of a potentially empty SETTINGS frame that MUST be the first frame the server
-/// sends" (RFC 9113 §3.4).
+/// "The server connection preface consists of a potentially empty SETTINGS frame that MUST be the first frame the
+/// server sends" (RFC 9113 §3.4).
 async fn wait_for_settings(connection: &mut Connection<Stream, Bytes>) -> Result<(), BError> {
     poll_fn(|cx| {
         let ended = Pin::new(&mut *connection).poll(cx);

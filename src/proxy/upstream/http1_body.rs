@@ -65,8 +65,8 @@ impl Http1Body {
         }
     }
 
-    /// Returns the range that holds the data in `bytes`, which are the next of the connection. Data of several chunks are
-    /// moved together. Stops at an invalid chunk; what came before it is in the range.
+    /// Returns the range that holds the data in `bytes`, which are the next of the connection. Data of several chunks
+    /// are moved together. Stops at an invalid chunk; what came before it is in the range.
     pub(super) fn decode(&mut self, bytes: &mut [u8]) -> Range<usize> {
         let (mut at, mut data) = (0, 0..0);
         while at < bytes.len() {

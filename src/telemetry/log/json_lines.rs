@@ -1,7 +1,8 @@
 //! Formats log events as JSON, one object a line.
 //!
 //! The lines are those of `tracing_subscriber`'s JSON format with flattened events, for a quarter of the instructions.
-//! Events in spans, and those of the crate `log`, are rare (only other libraries have them), and are left to that format.
+//! Events in spans, and those of the crate `log`, are rare (only other libraries have them), and are left to that
+//! format.
 
 use crate::event::needs_no_escape;
 use std::fmt::{self, Debug, Write};
@@ -136,8 +137,8 @@ fn push_timestamp(line: &mut String, since_epoch: Duration) {
     }
 }
 
-/// Returns year, month and day of the Gregorian calendar for a number of days since 1970, by counting from 1 March of year
-/// 0 in eras of 400 years.
+/// Returns year, month and day of the Gregorian calendar for a number of days since 1970, by counting from 1 March of
+/// year 0 in eras of 400 years.
 fn civil_date(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let day_of_era = days % 146_097;
