@@ -43,7 +43,7 @@ enum WaitingArguments {
     Text(Event<'static>),
 }
 
-/// What an event of the agent means for the arguments of a call.
+/// The meaning of an event for the arguments of a call.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ArgumentsStep<'e> {
     /// the call's object of arguments ends here
