@@ -1,8 +1,8 @@
 //! The locks whose orders are explored.
 //!
-//! In a test, [`Mutex::lock`] is a point at which `shuttle` may switch to another task, and everything between two locks is one
-//! step, so `explore` visits the orders of these steps. A test that waits for ever, such as for a lost wake-up, fails. Not
-//! explored: atomics, and what tokio's channels do inside.
+//! In a test, [`Mutex::lock`] is a point at which `shuttle` may switch to another task, and everything between two
+//! locks is one step, so `explore` visits the orders of these steps. A test that waits for ever, such as for a lost
+//! wake-up, fails. Not explored: atomics, and what tokio's channels do inside.
 
 #[cfg(not(test))]
 pub(crate) use parking_lot::{Mutex, MutexGuard};

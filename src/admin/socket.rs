@@ -80,8 +80,8 @@ pub(crate) struct AdminResponse {
     pub(crate) body: String,
 }
 
-/// Creates `run_dir` if needed, and refuses one in which another user could replace the sockets: whoever does that receives
-/// the commands of operators, and the listening sockets of an upgrade.
+/// Creates `run_dir` if needed, and refuses one in which another user could replace the sockets: whoever does that
+/// receives the commands of operators, and the listening sockets of an upgrade.
 pub(crate) fn prepare_run_dir(run_dir: &Path) -> io::Result<()> {
     const WRITABLE_BY_OTHERS: u32 = 0o022;
     const STICKY: u32 = 0o1000;

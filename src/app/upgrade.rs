@@ -9,8 +9,8 @@
 //!   POST /upgrade/done ───────────────────────▶ closes its own; its runs continue to their end
 //!   replaces the old one's admin.sock
 //! ```
-//! Two processes that share a listening socket share its queue of connections: closing one copy loses none of them. If the
-//! new process fails, the old one continues unchanged. pingora's handover transfers the sockets.
+//! Two processes that share a listening socket share its queue of connections: closing one copy loses none of them. If
+//! the new process fails, the old one continues unchanged. pingora's handover transfers the sockets.
 
 use super::start_error::StartError;
 use crate::admin::{self, AdminSocket, UPGRADE_SOCKET_NAME};

@@ -56,7 +56,8 @@ pub(super) enum InputPiece<'a> {
     PartialFrame,
 }
 
-/// Reads `input` to its end and passes its pieces to `consumer`. NDJSON lines and protobuf frames have at most `limit` bytes.
+/// Reads `input` to its end and passes its pieces to `consumer`. NDJSON lines and protobuf frames have at most `limit`
+/// bytes.
 ///
 /// # Errors
 /// Fails if the input cannot be read or `consumer` fails.

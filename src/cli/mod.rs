@@ -35,8 +35,8 @@ const AFTER_HELP: &str = "\
 Exit codes: 0 ok, 1 problems found or run failed, 2 usage, 69 unavailable (port, input), 78 invalid configuration.
 DIGLOT_LOG sets the log level on stderr (default: info).";
 
-/// Gateway between AI agents and their user interfaces. Translates between the dialects of AG-UI and HAI, in both directions,
-/// event by event
+/// Gateway between AI agents and their user interfaces. Translates between the dialects of AG-UI and HAI, in both
+/// directions, event by event
 #[derive(Parser)]
 #[command(
     name = "diglot",

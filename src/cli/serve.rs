@@ -11,8 +11,8 @@ pub(super) struct ServeArgs {
     #[arg(long, short, env = "DIGLOT_CONFIG", value_name = "FILE")]
     config: PathBuf,
 
-    /// Take over from the gateway in `run_dir`: it finishes its open runs, this process gets all new ones, and no connection is
-    /// refused in between. Without a running gateway, it starts as usual
+    /// Take over from the gateway in `run_dir`: it finishes its open runs, this process gets all new ones, and no
+    /// connection is refused in between. Without a running gateway, it starts as usual
     #[arg(long)]
     upgrade: bool,
 }

@@ -70,7 +70,8 @@ pub(super) struct TokenArgs {
     /// `exp`: lifetime of the token, such as `90s`, `5m`, `1h`
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = config::parse_duration, help_heading = "Tokens")]
     expires: Duration,
-    /// Additional or replaced claim; a value that is not JSON is a string (`exp=1` makes an expired token); may be repeated
+    /// Additional or replaced claim; a value that is not JSON is a string (`exp=1` makes an expired token); may be
+    /// repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_claim, help_heading = "Tokens")]
     claim: Vec<(String, Value)>,
     /// Algorithm of the signature, such as `RS256` [default: the key's usual one]

@@ -44,12 +44,12 @@ pub(super) struct TranslateArgs {
     /// `_not_shown` is carried, but the client's user does not see it
     #[arg(long, conflicts_with_all = ["request", "roundtrip"])]
     explain: bool,
-    /// Stop at the first event that violates the protocol, like a route with `guard: strict`: print its line and the rule,
-    /// and exit with 1
+    /// Stop at the first event that violates the protocol, like a route with `guard: strict`: print its line and the
+    /// rule, and exit with 1
     #[arg(long, conflicts_with_all = ["request", "roundtrip"])]
     strict: bool,
-    /// Translate to the other dialect and back, and print the differences to the input instead of the translation: exit with 1
-    /// if members were lost or changed, each printed with its line and path
+    /// Translate to the other dialect and back, and print the differences to the input instead of the translation: exit
+    /// with 1 if members were lost or changed, each printed with its line and path
     #[arg(long, conflicts_with = "format")]
     roundtrip: bool,
     /// Largest event of the input, like `limits.frame` of a gateway

@@ -9,7 +9,9 @@ mod visitors;
 #[cfg(test)]
 mod scan_tests;
 
-use crate::event::{Field, Json, JsonType, Member, MemberKey, Members, find_member, into_owned_members};
+use crate::event::{
+    Field, Json, JsonType, Member, MemberKey, Members, find_member, into_owned_members, needs_no_escape,
+};
 use scan::{ScanFailure, ValueScanner};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -260,11 +262,13 @@ impl<'a> JsonObject<'a> {
 
     /// Adds a member. camelCase wins over snake_case, and the last duplicate wins.
     fn insert(&mut self, name: Cow<'a, str>, value: Json<'a>, names: NameMatching) -> Result<(), TooManyMembers> {
-        let found = Field::find(&name).filter(|(_, is_camel)| *is_camel || names == NameMatching::BothSpellings);
-        let camel = found.is_none_or(|(_, is_camel)| is_camel);
-        let bit = found.map_or(0, |(field, _)| 1u64 << field as u32);
+        let found = Field::find(&name).filter(|found| found.is_camel || names == NameMatching::BothSpellings);
+        let field = found.map(|found| found.field);
+        let camel = found.is_none_or(|found| found.is_camel);
+        let bit = field.map_or(0, Field::bit);
         // Most names are canonical and occur once.
-        if let Some((field, true)) = found
+        if let Some(field) = field
+            && camel
             && self.seen_fields & bit == 0
             && self.members.len() < MEMBERS_LIMIT
         {
@@ -273,10 +277,10 @@ impl<'a> JsonObject<'a> {
             self.members.push((MemberKey::Known(field), value));
             return Ok(());
         }
-        let before = match found {
+        let before = match field {
             // Only a field seen before can be a duplicate.
             Some(_) if self.seen_fields & bit == 0 => None,
-            Some((field, _)) => self.members.iter().position(|(key, _)| *key == MemberKey::Known(field)),
+            Some(field) => self.members.iter().position(|(key, _)| *key == MemberKey::Known(field)),
             None => self.members.iter().position(|(key, _)| matches!(key, MemberKey::Other(own) if *own == name)),
         };
         self.canonical &= camel && before.is_none();
@@ -285,7 +289,7 @@ impl<'a> JsonObject<'a> {
             Some(_) => {}
             None if self.members.len() == MEMBERS_LIMIT => return Err(TooManyMembers),
             None => {
-                let key = found.map_or(MemberKey::Other(name), |(field, _)| MemberKey::Known(field));
+                let key = field.map_or(MemberKey::Other(name), MemberKey::Known);
                 self.members.push((key, value));
             }
         }
@@ -340,7 +344,7 @@ impl<'o> ObjectWriter<'o> {
     /// Begins a member with any name.
     fn write_name(&mut self, name: &str) {
         self.write_comma();
-        if name.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\') {
+        if needs_no_escape(name) {
             self.out.push('"');
             self.out.push_str(name);
             self.out.push('"');

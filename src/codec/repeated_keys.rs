@@ -4,7 +4,8 @@
 
 use std::collections::HashSet;
 
-/// The object or array around the current value: an object with its keys and the last of them, or an array with an index.
+/// The object or array around the current value: an object with its keys and the last of them, or an array with an
+/// index.
 enum JsonContainer {
     Object { keys: HashSet<String>, key: String },
     Array(usize),

@@ -39,8 +39,8 @@ section! {
         /// `Forwarded`, `X-Forwarded-For` and the PROXY protocol are accepted from them and ignored from all other
         /// peers.
         pub(crate) trusted_proxies: Vec<Scalar<kind::TrustedProxy>>;
-        /// Issuers of tokens and lists of API keys. If any is configured, every route without `auth` requires a credential
-        /// from one of them.
+        /// Issuers of tokens and lists of API keys. If any is configured, every route without `auth` requires a
+        /// credential from one of them.
         pub(crate) auth: AuthSpec;
         /// Rate limits, which routes refer to in `rate_limits`.
         pub(crate) rate_limits: Vec<Spanned<RateLimitSpec>>;
@@ -79,18 +79,19 @@ section! {
     pub(crate) struct LimitsSpec => #[derive(Copy)] pub LimitsConfig {
         /// The largest request body accepted from a client; a larger one is refused.
         pub request_body: Scalar<kind::Size> = text("8MiB");
-        /// Memory for all request bodies together, until their agents have received them; beyond it requests are refused
-        /// with 503. One caller, or one network without a credential, may use a quarter. One body always fits.
+        /// Memory for all request bodies together, until their agents have received them; beyond it requests are
+        /// refused with 503. One caller, or one network without a credential, may use a quarter. One body always fits.
         pub(crate) request_bodies: Scalar<kind::Size> = text("64MiB");
         /// The largest SSE frame accepted from an agent; a larger one ends the run with an error.
         pub(crate) frame: Scalar<kind::Size> = text("10MiB");
         /// Bytes buffered for one slow client before reading from its agent pauses.
         pub(crate) client_buffer: Scalar<kind::Size> = text("16KiB");
-        /// Memory for all runs together whose reading pauses for a slow client; beyond it the client that has read nothing
-        /// for longest is disconnected, of the caller that holds most. It has 5 s to read a large event.
+        /// Memory for all runs together whose reading pauses for a slow client; beyond it the client that has read
+        /// nothing for longest is disconnected, of the caller that holds most. It has 5 s to read a large event.
         pub(crate) client_buffers: Scalar<kind::Size> = text("32MiB");
-        /// Memory for the unfinished events of all agents, and for what the translations of all runs remember; beyond it,
-        /// runs that hold more than 64 KiB read no further, and end with an error if for 10 s no run returns memory.
+        /// Memory for the unfinished events of all agents, and for what the translations of all runs remember; beyond
+        /// it, runs that hold more than 64 KiB read no further, and end with an error if for 10 s no run returns
+        /// memory.
         pub(crate) run_memory: Scalar<kind::Size> = text("64MiB");
         /// The largest request head, including the request target; a larger one is refused. At least 8KiB.
         pub(crate) header_bytes: Scalar<kind::HeadSize> = text("64KiB");
@@ -125,8 +126,8 @@ section! {
         /// The path at which clients of `social-app` GET the events of a run, with `{thread_id}` as one of its
         /// segments; their POST is then answered with 202. Without it, the response to the POST carries the events.
         pub(crate) events_path: Option<Scalar<kind::EventsPath>>;
-        /// Behaviour of a run after its client has disconnected: it ends (`abort`), or continues for this long and can be
-        /// resumed (`continue for 5m`).
+        /// Behaviour of a run after its client has disconnected: it ends (`abort`), or continues for this long and can
+        /// be resumed (`continue for 5m`).
         pub(crate) on_disconnect: Scalar<kind::OnDisconnect> = text("abort");
         /// The dialect of the clients. Required.
         pub client: Required<Spanned<PeerDialectSpec>>, required "the dialect of the clients, such as `client: ag-ui`";
@@ -149,8 +150,8 @@ section! {
         /// Handling of protocol violations by the agent: repair the stream (`repair`), end the run with an error
         /// (`strict`), or only count them (`report`).
         pub(crate) guard: Scalar<kind::Guard> = text("repair");
-        /// The part of an agent's response with an error status that clients see: the status and a reference (`hide`), or the
-        /// agent's message too (`pass`). The log has the message in either case, with secrets masked.
+        /// The part of an agent's response with an error status that clients see: the status and a reference (`hide`),
+        /// or the agent's message too (`pass`). The log has the message in either case, with secrets masked.
         pub(crate) agent_errors: Scalar<kind::AgentErrorsKind> = text("hide");
         /// Timeouts for the agent.
         pub(crate) timeouts: TimeoutsSpec;
@@ -232,8 +233,8 @@ section! {
     pub(crate) struct PeerDialectMapping {
         /// The dialect's name. Required.
         pub(crate) dialect: Required<Scalar<kind::DialectRefKind>>, required "the dialect, such as `dialect: hai`";
-        /// The form of text sent to the peer: plain strings (`string`) or output blocks (`blocks`). Both are accepted from
-        /// it. Clients get blocks by default, and agents strings.
+        /// The form of text sent to the peer: plain strings (`string`) or output blocks (`blocks`). Both are accepted
+        /// from it. Clients get blocks by default, and agents strings.
         pub(crate) content: Option<Scalar<kind::Content>>;
         /// The spelling of member names sent to the peer: `camel` or `snake`. Both are accepted from it.
         pub(crate) fields: Option<Scalar<kind::Fields>>;
@@ -241,8 +242,8 @@ section! {
         /// `confirmAction`; for `cloudbase` to `confirm_action`, and `request_input` for questions that need input.
         pub(crate) interrupt_tool: Option<Scalar<kind::ClientTool>>;
         /// The peer's AG-UI version, such as `0.0.45`: events that this version lacks are translated to ones that it
-        /// has. Without it, the output has content parts, all roles of messages and calls that interleave, which clients
-        /// since 0.0.42 accept. `0.1` means Python's 0.1.x.
+        /// has. Without it, the output has content parts, all roles of messages and calls that interleave, which
+        /// clients since 0.0.42 accept. `0.1` means Python's 0.1.x.
         pub(crate) pin: Option<Scalar<kind::Pin>>;
         /// The unit of timestamps: `ms`, `s`, or `auto`, which reads numbers below 10^11 as seconds and writes
         /// milliseconds.

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-/// The environment variable that switches off the shortcut of translations for repeated frames. Its output is that of the
-/// full way, so it is only for finding out whether a problem is the shortcut's.
+/// The environment variable that switches off the shortcut of translations for repeated frames. Its output is that of
+/// the full way, so it is only for finding out whether a problem is the shortcut's.
 const NO_SHORTCUT: &str = "DIGLOT_NO_SHORTCUT";
 
 /// True if translations may use the shortcut for repeated frames.

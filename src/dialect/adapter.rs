@@ -49,8 +49,8 @@ pub(crate) trait DialectAdapter: std::fmt::Debug + Send + Sync {
         parts.into_canonical_event(kind, dialect)
     }
 
-    /// Returns the text that a delta of the dialect adds for a person, if it is not a string: none if an earlier frame had it.
-    fn added_text<'a>(&mut self, _delta: &'a Json<'_>) -> Option<Json<'a>> {
+    /// Takes the text that a delta adds to its message; empty if an earlier frame carried it. `None` for a string.
+    fn take_added_text<'a>(&mut self, _delta: &'a Json<'_>) -> Option<Json<'a>> {
         None
     }
 

@@ -1,5 +1,5 @@
-//! Interrupts for clients whose dialect has none, by the means of its document: human-in-the-loop with one of the client's
-//! tools (`seeds/000` §3.3.2, `seeds/001` 场景 4, `seeds/003` 人机交互), or a question as text (`seeds/004` §3.4).
+//! Interrupts for clients whose dialect has none, by the means of its document: human-in-the-loop with one of the
+//! client's tools (`seeds/000` §3.3.2, `seeds/001` 场景 4, `seeds/003` 人机交互), or a question as text (`seeds/004` §3.4).
 //!
 //! ```text
 //! RUN_FINISHED {outcome: {interrupts: [{id, …}]}}  ──▶ a call or message interrupt:<id> for each, then RUN_FINISHED
@@ -9,9 +9,10 @@
 //! A reply in text answers the last open question; the others are cancelled. Once it is answered, such a question is a
 //! message of the conversation like its answer: the document shows both as ordinary text.
 //!
-//! No state is needed, because the answer has the id. An interrupt for one of the agent's own tool calls gets a separate
-//! call: an answer to the original call would not show which interrupt it belongs to, and `resume` "must cover **every**
-//! interrupt id" (`specs/ag-ui-1.0.md` §2). The outcome itself is carried: a client that read it too would ask twice.
+//! No state is needed, because the answer has the id. An interrupt for one of the agent's own tool calls gets a
+//! separate call: an answer to the original call would not show which interrupt it belongs to, and `resume` "must cover
+//! **every** interrupt id" (`specs/ag-ui-1.0.md` §2). The outcome itself is carried: a client that read it too would
+//! ask twice.
 
 mod reserved_ids;
 mod answers;

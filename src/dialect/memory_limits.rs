@@ -18,7 +18,8 @@ pub(crate) const MIN_BUFFER_LIMIT: usize = 1 << 20;
 /// Maximum bytes of ids retained per run: enough for 200,000 messages, calls and steps with ids of typical length.
 pub(crate) const RETAINED_IDS_LIMIT: usize = 32 << 20;
 
-/// Maximum number of items that a run may have open at once. Real runs have a few, and hundreds of parallel calls at most.
+/// Maximum number of items that a run may have open at once. Real runs have a few, and hundreds of parallel calls at
+/// most.
 pub(crate) const OPEN_ITEMS_LIMIT: usize = 10_000;
 
 /// Longest id stored in lists that grow with the conversation; longer ids pass through unchanged.

@@ -42,8 +42,8 @@ pub(crate) trait MessageAdapter: std::fmt::Debug + Sync {
         text_format: TextFormat,
     );
 
-    /// Converts a message whose role the dialect lacks to another form, with the original in the carrying member. Returns
-    /// `None` if the dialect has none for it.
+    /// Converts a message whose role the dialect lacks to another form, with the original in the carrying member.
+    /// Returns `None` if the dialect has none for it.
     fn show(
         &self,
         message: &MessageMembers<'_>,

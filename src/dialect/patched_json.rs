@@ -1,8 +1,8 @@
 //! Applies JSON Patch (RFC 6902) to a document whose values keep their text.
 //!
 //! The document is parsed only as deep as patches reach, so digits, escapes and order survive. A patch that clients may
-//! apply differently (with `test`, a missing path, or a name that some clients reject), or that copies or shifts much more than
-//! agents have sent, is left to the client.
+//! apply differently (with `test`, a missing path, or a name that some clients reject), or that copies or shifts much
+//! more than agents have sent, is left to the client.
 //! `json_patch` checks and repairs patches in transit without a document; both use [`is_pointer`].
 
 use super::carry;

@@ -35,8 +35,8 @@ impl PeerDialect {
         self.dialect.adapter.map(|new| new(*self))
     }
 
-    /// Returns true if two times with as many digits are both copied, or both converted. Only `auto` looks at the number,
-    /// and its limit is a power of ten.
+    /// Returns true if two times with as many digits are both copied, or both converted. Only `auto` looks at the
+    /// number, and its limit is a power of ten.
     pub(crate) fn copies_time(&self) -> bool {
         self.timestamp_unit != TimestampUnit::Seconds || !self.dialect.option_names.contains(&"timestamp")
     }
@@ -84,8 +84,20 @@ pub type OptionSetter = fn(&mut PeerDialect);
 /// An option, one of its choices, and the effect.
 pub type OptionChoice = (&'static str, &'static str, OptionSetter);
 
+/// Lists the choices of `pin` for the versions `0.0.PATCH`, and further ones.
+macro_rules! option_choices {
+    (pins: $($patch:literal)+; $($choice:expr,)+) => {
+        &[
+            $(("pin", concat!("0.0.", $patch), |side| side.peer_version = PeerVersion::from_patch($patch)),)+
+            $($choice,)+
+        ]
+    };
+}
+
 /// All options with a fixed list of choices.
-pub const OPTION_CHOICES: &[OptionChoice] = &[
+pub const OPTION_CHOICES: &[OptionChoice] = option_choices![
+    pins: 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59;
+    ("pin", "0.1", |side| side.peer_version = PeerVersion::V0_1),
     ("content", "string", |side| side.text_format = TextFormat::String),
     ("content", "blocks", |side| side.text_format = TextFormat::Blocks),
     ("fields", "camel", |side| side.member_case = MemberCase::Camel),
@@ -93,32 +105,6 @@ pub const OPTION_CHOICES: &[OptionChoice] = &[
     ("timestamp", "auto", |side| side.timestamp_unit = TimestampUnit::Auto),
     ("timestamp", "ms", |side| side.timestamp_unit = TimestampUnit::Milliseconds),
     ("timestamp", "s", |side| side.timestamp_unit = TimestampUnit::Seconds),
-    ("pin", "0.0.35", |side| side.peer_version = PeerVersion::V0_0_35),
-    ("pin", "0.0.36", |side| side.peer_version = PeerVersion::V0_0_35),
-    ("pin", "0.0.37", |side| side.peer_version = PeerVersion::V0_0_35),
-    ("pin", "0.0.38", |side| side.peer_version = PeerVersion::V0_0_35),
-    ("pin", "0.0.39", |side| side.peer_version = PeerVersion::V0_0_39),
-    ("pin", "0.0.40", |side| side.peer_version = PeerVersion::V0_0_39),
-    ("pin", "0.0.41", |side| side.peer_version = PeerVersion::V0_0_39),
-    ("pin", "0.0.42", |side| side.peer_version = PeerVersion::V0_0_42),
-    ("pin", "0.0.43", |side| side.peer_version = PeerVersion::V0_0_42),
-    ("pin", "0.0.44", |side| side.peer_version = PeerVersion::V0_0_42),
-    ("pin", "0.0.45", |side| side.peer_version = PeerVersion::V0_0_45),
-    ("pin", "0.0.46", |side| side.peer_version = PeerVersion::V0_0_45),
-    ("pin", "0.0.47", |side| side.peer_version = PeerVersion::V0_0_47),
-    ("pin", "0.0.48", |side| side.peer_version = PeerVersion::V0_0_47),
-    ("pin", "0.0.49", |side| side.peer_version = PeerVersion::V0_0_47),
-    ("pin", "0.0.50", |side| side.peer_version = PeerVersion::V0_0_47),
-    ("pin", "0.0.51", |side| side.peer_version = PeerVersion::V0_0_47),
-    ("pin", "0.0.52", |side| side.peer_version = PeerVersion::V0_0_47),
-    ("pin", "0.0.53", |side| side.peer_version = PeerVersion::V0_0_53),
-    ("pin", "0.0.54", |side| side.peer_version = PeerVersion::V0_0_53),
-    ("pin", "0.0.55", |side| side.peer_version = PeerVersion::V0_0_53),
-    ("pin", "0.0.56", |side| side.peer_version = PeerVersion::V0_0_53),
-    ("pin", "0.0.57", |side| side.peer_version = PeerVersion::V0_0_57),
-    ("pin", "0.0.58", |side| side.peer_version = PeerVersion::V0_0_57),
-    ("pin", "0.0.59", |side| side.peer_version = PeerVersion::V0_0_59),
-    ("pin", "0.1", |side| side.peer_version = PeerVersion::V0_1),
 ];
 
 /// Returns the choices of an option.

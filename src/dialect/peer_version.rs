@@ -1,8 +1,8 @@
 //! The pre-1.0 AG-UI versions that differ in what they accept.
 
 /// The AG-UI version of an older peer. Each variant is the first in a range of versions that accept the same events
-/// (`specs/ag-ui-1.0.md` §1.4). From [`PeerVersion::V0_0_35`] on, each accepts whatever is written for an earlier one; what is
-/// written for [`PeerVersion::Any`] is accepted since 0.0.42.
+/// (`specs/ag-ui-1.0.md` §1.4). From [`PeerVersion::V0_0_35`] on, each accepts whatever is written for an earlier one;
+/// what is written for [`PeerVersion::Any`] is accepted since 0.0.42.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PeerVersion {
     /// unknown: write what seed 001 prints, which clients since 0.0.42 accept
@@ -26,4 +26,20 @@ pub enum PeerVersion {
     V0_0_57,
     /// SUBAGENT_*, metadata on messages
     V0_0_59,
+}
+
+impl PeerVersion {
+    /// Returns the version that accepts what `0.0.<patch>` does: the last one that is not above it.
+    pub(super) const fn from_patch(patch: u8) -> PeerVersion {
+        match patch {
+            ..39 => PeerVersion::V0_0_35,
+            39..42 => PeerVersion::V0_0_39,
+            42..45 => PeerVersion::V0_0_42,
+            45..47 => PeerVersion::V0_0_45,
+            47..53 => PeerVersion::V0_0_47,
+            53..57 => PeerVersion::V0_0_53,
+            57..59 => PeerVersion::V0_0_57,
+            59.. => PeerVersion::V0_0_59,
+        }
+    }
 }

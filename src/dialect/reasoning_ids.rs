@@ -77,7 +77,8 @@ impl ReasoningIds {
     }
 }
 
-/// The open thinking that is written without ids. Its ends may be the guard's, which knows only the ids that reading gave it.
+/// The open thinking that is written without ids. Its ends may be the guard's, which knows only the ids that reading
+/// gave it.
 #[derive(Debug, Default)]
 pub(crate) struct NamelessThinking {
     span_id: Option<Json<'static>>,

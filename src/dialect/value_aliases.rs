@@ -59,8 +59,8 @@ impl AliasLookup {
         self.all_aliases().find(|word| word.field == field && word.canonical == value)
     }
 
-    /// Returns the alias for the only role that a result can have. Seed 002 prints AG-UI's name there, so it is read, and
-    /// written only where it stood.
+    /// Returns the alias for the only role that a result can have. Seed 002 prints AG-UI's name there, so it is read,
+    /// and written only where it stood.
     fn result_role(self, role: &str) -> Option<&'static ValueAlias> {
         let mut words = self.peer.value_aliases.iter().chain(self.peer.dialect.value_aliases);
         words.find(|word| word.field == Field::Role && word.canonical == TOOL && word.wire == role)

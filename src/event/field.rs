@@ -108,21 +108,27 @@ impl Field {
     /// Finds the field by either spelling.
     #[must_use]
     pub fn from_wire(name: &str) -> Option<Field> {
-        Field::find(name).map(|(field, _)| field)
+        Field::find(name).map(|found| found.field)
     }
 
-    /// Finds the field by either spelling, and whether it is the canonical one.
+    /// Returns the spelling of a field, canonical or not.
     #[must_use]
-    pub(crate) fn find(name: &str) -> Option<(Field, bool)> {
+    pub(crate) fn find(name: &str) -> Option<&'static FieldName> {
         let mut place = name_place(name.as_bytes());
         // Every name of a frame is looked up, so a search through the list would be a tenth of a translation.
         while let Some(entry) = &NAMES[place] {
             if entry.name == name {
-                return Some((entry.field, entry.is_camel));
+                return Some(entry);
             }
             place = (place + 1) % NAME_PLACES;
         }
         None
+    }
+
+    /// Returns the bit of the field in a set of fields.
+    #[must_use]
+    pub(crate) const fn bit(self) -> u64 {
+        1 << self as u32
     }
 
     /// Returns the name in the dialect's case.
@@ -137,10 +143,11 @@ const NAME_PLACES: usize = 256;
 
 /// One spelling of a field.
 #[derive(Clone, Copy)]
-struct FieldName {
+pub(crate) struct FieldName {
     name: &'static str,
-    field: Field,
-    is_camel: bool,
+    pub(crate) field: Field,
+    /// the canonical spelling
+    pub(crate) is_camel: bool,
 }
 
 /// All spellings, each in its place or in the first free one after it. Most places are free.
@@ -195,9 +202,10 @@ mod tests {
         for name in ["MessageId", "", "x", "message-id", "消息"] {
             assert_eq!(Field::from_wire(name), None);
         }
-        assert_eq!(Field::find("runId"), Some((Field::RunId, true)));
-        assert_eq!(Field::find("run_id"), Some((Field::RunId, false)));
-        assert_eq!(Field::find("role"), Some((Field::Role, true)));
+        let find = |name| Field::find(name).map(|found| (found.field, found.is_camel));
+        assert_eq!(find("runId"), Some((Field::RunId, true)));
+        assert_eq!(find("run_id"), Some((Field::RunId, false)));
+        assert_eq!(find("role"), Some((Field::Role, true)));
     }
 
     #[test]

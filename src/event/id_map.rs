@@ -7,12 +7,9 @@
 //! Agents choose how many items they open, so a search must not take longer with each. Ids are equal as
 //! [`Json::is_same`] says: strings with escapes resolved, and other values by their text.
 
-use super::{Json, JsonType};
+use super::{FEW, Json, JsonType};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
-
-/// Number of entries up to which a search is faster without an index.
-const FEW: usize = 8;
 
 #[derive(Clone, Debug)]
 pub(crate) enum IdMap<V> {

@@ -160,8 +160,8 @@ impl EventType {
 
     #[must_use]
     pub(crate) fn slot(self, field: Field) -> Option<&'static Slot> {
-        let is_it = |slot: &&Slot| slot.field == field;
-        self.slots().iter().find(is_it).or_else(|| COMMON_SLOTS.iter().find(is_it))
+        let has_field = |slot: &&Slot| slot.field == field;
+        self.slots().iter().find(has_field).or_else(|| COMMON_SLOTS.iter().find(has_field))
     }
 
     #[must_use]

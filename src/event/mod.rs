@@ -24,9 +24,12 @@ pub(crate) use input::RunAgentInput;
 pub use kind::EventType;
 pub use repair::{EventLoss, EventRepair, LossCounts};
 pub(crate) use small_map::SmallMap;
-pub(crate) use value::{Json, JsonType};
+pub(crate) use value::{Json, JsonType, needs_no_escape};
 
 use std::borrow::Cow;
+
+/// Number of items up to which a search from one to the next is faster than an index. Most runs have one or two.
+const FEW: usize = 8;
 
 /// The version announced to peers that speak the canonical dialect.
 pub(crate) const PROTOCOL_VERSION: &str = "1.0";

@@ -1,7 +1,7 @@
 //! Ownership: the subagent that each message and call belongs to, as the real client records it.
 //!
-//! "Any continuation/close/reopen … whose `subagentRunId` differs from the recorded owner" rejects the run; "untagged is
-//! always fine" (`specs/ag-ui-1.0.md` §3.2 "Ownership").
+//! "Any continuation/close/reopen … whose `subagentRunId` differs from the recorded owner" rejects the run; "untagged
+//! is always fine" (`specs/ag-ui-1.0.md` §3.2 "Ownership").
 
 use super::{Event, EventType, Field, Json, SmallMap};
 use std::borrow::Cow;
@@ -21,8 +21,8 @@ enum OwnerNamespace {
 /// The owners of a run's messages and calls; `None` means the agent itself.
 #[derive(Debug, Default)]
 pub(crate) struct ItemOwners {
-    messages: SmallMap<Box<str>, ItemOwner>,
-    calls: SmallMap<Box<str>, ItemOwner>,
+    /// by namespace
+    owners: [SmallMap<Box<str>, ItemOwner>; 2],
 }
 
 type ItemOwner = Option<Box<str>>;
@@ -130,8 +130,7 @@ impl ItemOwners {
             EventType::ActivitySnapshot | EventType::ToolCallResult
                 if self.find(&key).is_some() && event.get(Field::Replace).is_none_or(|it| it.as_str() != "false") =>
             {
-                let owner = tag.as_deref().map(Box::from);
-                self.owners_of(key.namespace).insert(Box::from(&*key.id), owner);
+                self.set(&key, tag.as_deref().map(Box::from));
             }
             _ if self.find(&key).is_none() => self.record_owner(&key, speaker),
             _ => {}
@@ -140,24 +139,18 @@ impl ItemOwners {
     }
 
     fn find(&self, key: &OwnerKey<'_>) -> Option<&ItemOwner> {
-        let owners = match key.namespace {
-            OwnerNamespace::Message => &self.messages,
-            OwnerNamespace::ToolCall => &self.calls,
-        };
-        owners.get(&*key.id)
+        self.owners[key.namespace as usize].get(&*key.id)
     }
 
-    fn owners_of(&mut self, namespace: OwnerNamespace) -> &mut SmallMap<Box<str>, ItemOwner> {
-        match namespace {
-            OwnerNamespace::Message => &mut self.messages,
-            OwnerNamespace::ToolCall => &mut self.calls,
-        }
+    fn set(&mut self, key: &OwnerKey<'_>, owner: ItemOwner) {
+        self.owners[key.namespace as usize].insert(Box::from(&*key.id), owner);
     }
 
     /// Records the owner unless the lists are full or the id is long.
     fn record_owner(&mut self, key: &OwnerKey<'_>, owner: ItemOwner) {
-        if self.messages.len() + self.calls.len() < OWNERS_LIMIT && key.id.len() <= ID_LIMIT {
-            self.owners_of(key.namespace).insert(Box::from(&*key.id), owner);
+        let count: usize = self.owners.iter().map(SmallMap::len).sum();
+        if count < OWNERS_LIMIT && key.id.len() <= ID_LIMIT {
+            self.set(key, owner);
         }
     }
 

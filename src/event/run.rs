@@ -15,7 +15,7 @@
 //! than the client, and continues after a violation. This machine may be stricter, leaves its state unchanged when it
 //! rejects an event, and finds items in constant time.
 
-use super::{Event, EventType, Field, Json};
+use super::{Event, EventType, FEW, Field, Json};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 #[derive(Debug, Default)]
@@ -40,7 +40,7 @@ pub enum RunEnding {
 pub(crate) struct OpenItems {
     /// by position in opening order; boxed, because a tree node has room for eleven and most runs have one or two
     items: BTreeMap<usize, Box<OpenItem>>,
-    /// made when a search from item to item would take long, until nothing is open
+    /// the position of each item, once more than `FEW` are open, until none is
     #[expect(clippy::box_collection, reason = "most streams have none, and each has the place for it")]
     positions: Option<Box<HashMap<ItemKey, usize>>>,
     opened_count: usize,
@@ -48,9 +48,6 @@ pub(crate) struct OpenItems {
     /// subagents that ended and may not start again in this run
     ended_subagents: HashSet<ItemKey>,
 }
-
-/// Number of open items up to which they are searched one by one. Most runs have one or two.
-const FEW: usize = 8;
 
 /// An item's key, with escapes in the id resolved. Steps are also distinguished by their owner.
 type ItemKey = (RunItem, bool, Box<str>, Option<Box<str>>);

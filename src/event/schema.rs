@@ -108,7 +108,7 @@ impl UnionSchema {
         self.arms.iter().find(|(name, _)| *name == tag).map(|(_, record)| *record)
     }
 
-    /// Returns true unless `name` is a member of one schema alone, and that is not `record`.
+    /// Returns true if `record` has the member, or if no single other schema claims it.
     #[must_use]
     pub(crate) fn may_have(&self, record: Option<&ObjectSchema>, name: &str) -> bool {
         let has = |record: &ObjectSchema| record.members.iter().any(|member| member.name == name);

@@ -1,14 +1,12 @@
 //! A map by key: searched one by one while it is small, and by hash beyond.
 //!
-//! A run has a few messages and calls, and hashing an id costs more than comparing it with all of them. Agents choose how many
-//! there are, so a large map must have an index, with hashes that they cannot predict.
+//! A run has a few messages and calls, and hashing an id costs more than comparing it with all of them. Agents choose
+//! how many there are, so a large map must have an index, with hashes that they cannot predict.
 
+use super::FEW;
 use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::Hash;
-
-/// Number of entries up to which a search is faster without hashes.
-const FEW: usize = 8;
 
 #[derive(Clone, Debug)]
 pub(crate) enum SmallMap<K, V> {

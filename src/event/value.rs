@@ -63,7 +63,7 @@ impl<'a> Json<'a> {
 
     #[must_use]
     pub(crate) fn string(text: &str) -> Json<'static> {
-        if !text.bytes().any(|byte| byte < b' ' || byte == b'"' || byte == b'\\') {
+        if needs_no_escape(text) {
             return Json(Cow::Owned(["\"", text, "\""].concat()));
         }
         // Writing a string into memory cannot fail.
@@ -97,8 +97,8 @@ impl<'a> Json<'a> {
         self == other || (self.json_type() == JsonType::String && self.may_equal(other) && self.text() == other.text())
     }
 
-    /// Returns false for strings that differ in length by more than escapes can explain, so that long ids are not searched
-    /// for escapes again and again. `\u0041` is six bytes for one.
+    /// Returns false for strings that differ in length by more than escapes can explain, so that long ids are not
+    /// searched for escapes again and again. `\u0041` is six bytes for one.
     fn may_equal(&self, other: &Json<'_>) -> bool {
         const LONGEST_ESCAPE: usize = 6;
         let (own, other) = (self.unquoted().len(), other.unquoted().len());
@@ -182,6 +182,11 @@ impl<'a> Json<'a> {
     pub(crate) fn into_owned(self) -> Json<'static> {
         Json(Cow::Owned(self.0.into_owned()))
     }
+}
+
+/// Returns true if text is the content of a JSON string as it is.
+pub(crate) fn needs_no_escape(text: &str) -> bool {
+    text.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\')
 }
 
 /// Returns true if the content of a string has an escape.

@@ -58,8 +58,8 @@ pub(crate) async fn read_header<S: AsyncRead + Unpin>(stream: &mut S) -> io::Res
 /// Parses a version 2 header after its signature; `rest` begins with the addresses.
 fn parse_v2(version_and_command: u8, family: u8, rest: &[u8]) -> Option<ProxySource> {
     match version_and_command {
-        // "the receiver must [...] use the real connection endpoints and discard the protocol block including the family
-        // which is ignored"
+        // "the receiver must [...] use the real connection endpoints and discard the protocol block including the
+        // family which is ignored"
         0x20 => return Some(ProxySource::Unspecified),
         0x21 => {}
         _ => return None,

@@ -110,21 +110,14 @@ fn scope_challenge(scopes: &[String]) -> HeaderValue {
 mod tests {
     use super::*;
     use serde_json::json;
-    use std::sync::OnceLock;
 
     fn caller(tenant: Option<&str>, scopes: &[&str], claims: Value) -> Identity {
         let Value::Object(claims) = claims else { panic!("claims are an object") };
         Identity {
-            method: AuthMethod::Jwt,
-            source: "corp".into(),
-            subject: "ada".to_owned(),
             tenant: tenant.map(str::to_owned),
-            tier: None,
             scopes: scopes.iter().map(|scope| (*scope).to_owned()).collect(),
-            expires: None,
-            key_id: None,
             claims,
-            run_key: OnceLock::new(),
+            ..Identity::new(AuthMethod::Jwt, "corp".into(), "ada".to_owned())
         }
     }
 

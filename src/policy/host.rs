@@ -71,9 +71,9 @@ fn check_head(head: &Parts) -> Result<(), &'static str> {
     check_transfer_coding(head)?;
     let mut lines = head.headers.get_all(HOST).iter();
     let host = lines.next();
-    // "A server MUST respond with a 400 (Bad Request) status code to any HTTP/1.1 request message that lacks a Host header
-    // field and to any request message that contains more than one Host header field line or a Host header field with an
-    // invalid field value." [RFC 9112 §3.2]
+    // "A server MUST respond with a 400 (Bad Request) status code to any HTTP/1.1 request message that lacks a Host
+    // header field and to any request message that contains more than one Host header field line or a Host header field
+    // with an invalid field value." [RFC 9112 §3.2]
     if lines.next().is_some() {
         return Err("There is more than one Host field.");
     }
@@ -87,9 +87,9 @@ fn check_head(head: &Parts) -> Result<(), &'static str> {
         return Err("The Host field or the request target has no valid host.");
     }
     match (host, target) {
-        // "A server SHOULD treat a request as malformed if it contains a Host header field that identifies an entity that
-        // differs from the entity in the ':authority' pseudo-header field." [RFC 9113 §8.3.1] The absolute form of HTTP/1
-        // overrules Host [RFC 9112 §3.2.2]; two different hosts are likely an attack.
+        // "A server SHOULD treat a request as malformed if it contains a Host header field that identifies an entity
+        // that differs from the entity in the ':authority' pseudo-header field." [RFC 9113 §8.3.1] The absolute form of
+        // HTTP/1 overrules Host [RFC 9112 §3.2.2]; two different hosts are likely an attack.
         (Some(host), Some(target)) if !is_same_host(host, target, &head.uri) => {
             Err("The request target and the Host field name different hosts.")
         }

@@ -26,11 +26,32 @@ pub struct Identity {
     pub(crate) key_id: Option<String>,
     /// the token's claims; empty for an API key
     pub(crate) claims: Map<String, Value>,
-    /// the key under which the caller's runs are counted, once it was needed
-    pub(crate) run_key: OnceLock<Sha256Digest>,
+    /// computed when it is first needed; visible here for struct updates alone
+    pub(super) caller_key: OnceLock<Sha256Digest>,
 }
 
 impl Identity {
+    /// Returns an identity without anything optional.
+    pub(crate) fn new(method: AuthMethod, source: Arc<str>, subject: String) -> Identity {
+        Identity {
+            method,
+            source,
+            subject,
+            tenant: None,
+            tier: None,
+            scopes: Vec::new(),
+            expires: None,
+            key_id: None,
+            claims: Map::new(),
+            caller_key: OnceLock::new(),
+        }
+    }
+
+    /// Returns the key under which the caller's runs are counted. `compute` is called once.
+    pub(crate) fn caller_key(&self, compute: impl FnOnce() -> Sha256Digest) -> Sha256Digest {
+        *self.caller_key.get_or_init(compute)
+    }
+
     pub(crate) fn claim(&self, name: &str) -> Option<&Value> {
         claim(&self.claims, name)
     }

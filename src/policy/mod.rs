@@ -9,9 +9,9 @@
 //! [`gates`] lists them and explains their order; `proxy::stack` lists the layers before them (request id, routing,
 //! [`cors`], error responses).
 //!
-//! Four checks need the body or the agent, so they come later: the tools that a request offers (`translate::request`), the
-//! owner of its thread ([`thread_owner`]), the header fields for the agent ([`upstream_fields`]), and on routes whose runs
-//! outlive their clients the permit of the run, since a request that joins an open run takes none.
+//! Four checks need the body or the agent, so they come later: the tools that a request offers (`translate::request`),
+//! the owner of its thread ([`thread_owner`]), the header fields for the agent ([`upstream_fields`]), and on routes
+//! whose runs outlive their clients the permit of the run, since a request that joins an open run takes none.
 
 mod policy_error;
 pub(crate) mod dry_run;

@@ -1,7 +1,7 @@
 //! Bounds the memory of all request bodies together.
 //!
-//! A body, and the head of its request, count from their first byte until the agent has received them. One caller, or one network without a credential,
-//! may use a quarter, so that a few slow clients cannot lock out all others.
+//! A body, and the head of its request, count from their first byte until the agent has received them. One caller, or
+//! one network without a credential, may use a quarter, so that a few slow clients cannot lock out all others.
 
 use crate::error::{Rejection, RejectionKind};
 use crate::replay::ReplayKey;
@@ -56,7 +56,8 @@ impl BodyBudget {
         self.usage.lock().bounds = bounds;
     }
 
-    /// Counts the head of a request, whose body is still to come: one HTTP/2 connection may send hundreds of large heads.
+    /// Counts the head of a request, whose body is still to come: one HTTP/2 connection may send hundreds of large
+    /// heads.
     pub(super) fn start_body(self: &Arc<Self>, caller: ReplayKey, fields: &HeaderMap) -> Result<BodyPermit, Rejection> {
         let size: usize = fields.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
         let head = HEAD_COPIES * size;

@@ -33,7 +33,7 @@ pub(super) struct RunDeadlines {
     ping_limit: Duration,
     /// deadlines that traffic does not extend
     fixed: Vec<Deadline>,
-    /// since when nothing is read from the agent, whose deadlines stand still
+    /// since when the agent is not read; its deadlines are paused
     paused_since: Option<Instant>,
     timer: Pin<Box<Sleep>>,
     /// the deadlines have changed since the timer was set
@@ -90,7 +90,7 @@ impl RunDeadlines {
         self.fixed.iter().copied().filter(is_running).min_by_key(|deadline| deadline.at)
     }
 
-    /// Returns when the agent has sent nothing, or no event, for too long, unless that is later than anything.
+    /// Returns the agent's idle and ping deadlines; none while it is paused.
     fn agent_deadlines(&self) -> [Option<Deadline>; 2] {
         if self.paused_since.is_some() {
             return [None, None];
@@ -151,6 +151,7 @@ impl RunDeadlines {
         self.timer.as_mut().reset(next);
     }
 
+    /// Waits for the timer. Returns `true` if a keep-alive is due.
     pub(super) async fn tick(&mut self) -> Result<bool, DeadlineKind> {
         if std::mem::take(&mut self.is_timer_stale) {
             self.reset_timer();
@@ -187,9 +188,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn sends_keep_alives_to_a_silent_run_then_times_out() {
         let began = Instant::now();
-        let mut clock = RunDeadlines::new(KEEP_ALIVE, SILENCE);
+        let mut deadlines = RunDeadlines::new(KEEP_ALIVE, SILENCE);
         let mut at = Vec::new();
-        while let Ok(due) = clock.tick().await {
+        while let Ok(due) = deadlines.tick().await {
             assert!(due);
             at.push(began.elapsed().as_secs());
         }
@@ -198,100 +199,100 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn traffic_postpones_keep_alive_and_timeout() {
-        let mut clock = RunDeadlines::new(KEEP_ALIVE, SILENCE);
+        let mut deadlines = RunDeadlines::new(KEEP_ALIVE, SILENCE);
         for _ in 0..5 {
             tokio::time::sleep(Duration::from_secs(10)).await;
-            clock.on_write(Instant::now());
-            clock.on_read(Instant::now(), true);
+            deadlines.on_write(Instant::now());
+            deadlines.on_read(Instant::now(), true);
         }
         // The timer fires for an outdated deadline and finds nothing to do.
-        assert_eq!(clock.tick().await, Ok(false));
-        assert_eq!(clock.tick().await, Ok(true));
+        assert_eq!(deadlines.tick().await, Ok(false));
+        assert_eq!(deadlines.tick().await, Ok(true));
     }
 
     #[tokio::test(start_paused = true)]
     async fn ends_an_agent_that_only_pings_but_later_than_a_silent_one() {
-        let mut clock = RunDeadlines::new(KEEP_ALIVE, SILENCE);
-        clock.restart_stream(SILENCE, 3 * SILENCE);
+        let mut deadlines = RunDeadlines::new(KEEP_ALIVE, SILENCE);
+        deadlines.restart_stream(SILENCE, 3 * SILENCE);
         let began = Instant::now();
         let expired = loop {
             // The agent pings as often as keep-alives are due; until 60 s it also sends events.
-            clock.on_read(Instant::now(), began.elapsed() <= Duration::from_secs(60));
-            match clock.tick().await {
-                Ok(_) => assert_eq!(clock.find_expired(Instant::now()), None),
+            deadlines.on_read(Instant::now(), began.elapsed() <= Duration::from_secs(60));
+            match deadlines.tick().await {
+                Ok(_) => assert_eq!(deadlines.find_expired(Instant::now()), None),
                 Err(kind) => break kind,
             }
         };
         assert_eq!((expired, began.elapsed().as_secs()), (DeadlineKind::PingsOnly, 60 + 120));
         // Also without the timer, if the agent floods the gateway with pings.
-        clock.on_read(Instant::now(), false);
-        assert_eq!(clock.find_expired(Instant::now()), Some(DeadlineKind::PingsOnly));
+        deadlines.on_read(Instant::now(), false);
+        assert_eq!(deadlines.find_expired(Instant::now()), Some(DeadlineKind::PingsOnly));
         // Not while the gateway waits for a response.
-        clock.restart_idle(SILENCE);
-        assert_eq!((clock.tick().await, clock.find_expired(Instant::now())), (Ok(true), None));
+        deadlines.restart_idle(SILENCE);
+        assert_eq!((deadlines.tick().await, deadlines.find_expired(Instant::now())), (Ok(true), None));
     }
 
     #[tokio::test(start_paused = true)]
     async fn nearest_deadline_ends_the_run_despite_traffic() {
         let began = Instant::now();
-        let mut clock = RunDeadlines::new(KEEP_ALIVE, SILENCE);
-        clock.set_deadline(began, Duration::MAX, DeadlineKind::Credential);
-        clock.set_deadline(began, Duration::from_secs(70), DeadlineKind::RunDuration);
-        clock.set_deadline(began, Duration::from_secs(10), DeadlineKind::FirstEvent);
-        assert_eq!((clock.tick().await, began.elapsed().as_secs()), (Err(DeadlineKind::FirstEvent), 10));
-        clock.clear_deadline(DeadlineKind::FirstEvent);
-        assert_eq!(clock.find_expired(Instant::now()), None);
+        let mut deadlines = RunDeadlines::new(KEEP_ALIVE, SILENCE);
+        deadlines.set_deadline(began, Duration::MAX, DeadlineKind::Credential);
+        deadlines.set_deadline(began, Duration::from_secs(70), DeadlineKind::RunDuration);
+        deadlines.set_deadline(began, Duration::from_secs(10), DeadlineKind::FirstEvent);
+        assert_eq!((deadlines.tick().await, began.elapsed().as_secs()), (Err(DeadlineKind::FirstEvent), 10));
+        deadlines.clear_deadline(DeadlineKind::FirstEvent);
+        assert_eq!(deadlines.find_expired(Instant::now()), None);
         loop {
-            clock.on_write(Instant::now());
-            match clock.tick().await {
-                Ok(_) => assert_eq!(clock.find_expired(Instant::now()), None),
+            deadlines.on_write(Instant::now());
+            match deadlines.tick().await {
+                Ok(_) => assert_eq!(deadlines.find_expired(Instant::now()), None),
                 Err(kind) => break assert_eq!(kind, DeadlineKind::RunDuration),
             }
         }
         assert_eq!(
-            (clock.find_expired(Instant::now()), began.elapsed().as_secs()),
+            (deadlines.find_expired(Instant::now()), began.elapsed().as_secs()),
             (Some(DeadlineKind::RunDuration), 70)
         );
         // Also returns immediately.
-        clock.wait_expired().await;
+        deadlines.wait_expired().await;
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_agents_deadlines_stand_still_while_it_is_not_read() {
+    async fn the_agents_deadlines_are_paused_while_it_is_not_read() {
         let began = Instant::now();
-        let mut clock = RunDeadlines::new(KEEP_ALIVE, SILENCE);
-        clock.restart_stream(SILENCE, SILENCE);
-        clock.set_deadline(began, SILENCE, DeadlineKind::FirstEvent);
-        clock.set_deadline(began, 5 * SILENCE, DeadlineKind::RunDuration);
+        let mut deadlines = RunDeadlines::new(KEEP_ALIVE, SILENCE);
+        deadlines.restart_stream(SILENCE, SILENCE);
+        deadlines.set_deadline(began, SILENCE, DeadlineKind::FirstEvent);
+        deadlines.set_deadline(began, 5 * SILENCE, DeadlineKind::RunDuration);
         tokio::time::sleep(SILENCE / 2).await;
-        clock.pause_agent();
+        deadlines.pause_agent();
         while began.elapsed() < 3 * SILENCE {
-            assert!(clock.tick().await.is_ok(), "only keep-alives");
+            assert!(deadlines.tick().await.is_ok(), "only keep-alives");
         }
         let paused = began.elapsed() - SILENCE / 2;
-        clock.resume_agent();
-        assert_eq!(clock.find_expired(Instant::now()), None);
+        deadlines.resume_agent();
+        assert_eq!(deadlines.find_expired(Instant::now()), None);
         let expired = loop {
-            if let Err(kind) = clock.tick().await {
+            if let Err(kind) = deadlines.tick().await {
                 break kind;
             }
         };
         assert_eq!((expired, began.elapsed()), (DeadlineKind::FirstEvent, SILENCE + paused));
-        clock.clear_deadline(DeadlineKind::FirstEvent);
-        assert_eq!(clock.tick().await, Err(DeadlineKind::AgentIdle));
+        deadlines.clear_deadline(DeadlineKind::FirstEvent);
+        assert_eq!(deadlines.tick().await, Err(DeadlineKind::AgentIdle));
         // Other deadlines do not wait.
-        clock.pause_agent();
+        deadlines.pause_agent();
         while began.elapsed() < 5 * SILENCE {
-            let _ = clock.tick().await;
+            let _ = deadlines.tick().await;
         }
-        assert_eq!(clock.find_expired(Instant::now()), Some(DeadlineKind::RunDuration));
+        assert_eq!(deadlines.find_expired(Instant::now()), Some(DeadlineKind::RunDuration));
     }
 
     #[tokio::test(start_paused = true)]
     async fn deadline_in_the_past_ends_the_run_at_once() {
         let began = Instant::now();
-        let mut clock = RunDeadlines::new(KEEP_ALIVE, SILENCE);
-        clock.set_deadline(began, Duration::ZERO, DeadlineKind::Credential);
-        assert_eq!((clock.tick().await, began.elapsed()), (Err(DeadlineKind::Credential), Duration::ZERO));
+        let mut deadlines = RunDeadlines::new(KEEP_ALIVE, SILENCE);
+        deadlines.set_deadline(began, Duration::ZERO, DeadlineKind::Credential);
+        assert_eq!((deadlines.tick().await, began.elapsed()), (Err(DeadlineKind::Credential), Duration::ZERO));
     }
 }

@@ -8,10 +8,10 @@
 //!                                            connection or a task of its own     │
 //!   client ◀─ body ◀─ run_output: a pipe, or a log and its readers ◀─ translate::Stream ◀╯
 //! ```
-//! The task of an HTTP/1 client's connection executes its run ([`relayed_run`]); other runs are tasks. The client reads from a
-//! bounded pipe, so a slow client makes the agent wait. A run that continues after its client disconnects writes to a log
-//! instead ([`crate::replay`]), which all its clients read. A reload swaps the service in [`ReloadableService`]; shutdown drains
-//! each plane through its [`DrainSignal`].
+//! The task of an HTTP/1 client's connection executes its run ([`relayed_run`]); other runs are tasks. The client reads
+//! from a bounded pipe, so a slow client makes the agent wait. A run that continues after its client disconnects writes
+//! to a log instead ([`crate::replay`]), which all its clients read. A reload swaps the service in
+//! [`ReloadableService`]; shutdown drains each plane through its [`DrainSignal`].
 //!
 //! Modules are listed in dependency order: each uses only those above it.
 

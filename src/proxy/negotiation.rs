@@ -35,8 +35,8 @@ pub(super) fn negotiate(headers: &HeaderMap, client: PeerDialect) -> Result<Fram
     best.or(accepts_any.then_some(Framing::Sse)).ok_or_else(|| RejectionKind::NotAcceptable.into())
 }
 
-/// Negotiates the first request of a two-step run, which is answered with JSON. `Accept` may already name the framing of
-/// the events.
+/// Negotiates the first request of a two-step run, which is answered with JSON. `Accept` may already name the framing
+/// of the events.
 pub(super) fn negotiate_start(headers: &HeaderMap, client: PeerDialect) -> Result<Framing, Rejection> {
     let json = accept_ranges(headers)
         .any(|(media, weight)| matches!(media.as_str(), "application/json" | "application/*") && weight > 0.0);

@@ -3,8 +3,8 @@
 //! Everything written since the last read is sent as one body frame; aborting discards it. At capacity the run waits,
 //! and so does the agent.
 //!
-//! A write of more than [`LARGE_WRITE`] ends only when its client has it, so that the run counts as waiting (see `slow_clients`)
-//! for as long as the bytes are in memory.
+//! A write of more than [`LARGE_WRITE`] ends only when its client has it, so that the run counts as waiting (see
+//! `slow_clients`) for as long as the bytes are in memory.
 //!
 //! A client that stops reading is disconnected: over HTTP/1 by its connection (see `write_timeout`), over HTTP/2 by the
 //! pipe, since such a client may still answer PING and SETTINGS.
@@ -292,8 +292,8 @@ impl PipeWriter {
         self.0.state.lock().reader_state == PipeReaderState::Abandoned
     }
 
-    /// Ends the body, then waits until the client has read it, disconnected or timed out. Over HTTP/1, the connection does
-    /// that, but a client that has much to read counts as slow.
+    /// Ends the body, then waits until the client has read it, disconnected or timed out. Over HTTP/1, the connection
+    /// does that, but a client that has much to read counts as slow.
     pub(super) async fn finish(self, slow_clients: &SlowClients, caller: ReplayKey) {
         self.end_body();
         let unread = self.unread_bytes();
@@ -364,7 +364,8 @@ impl PipeReader {
 }
 
 impl PipeRelay {
-    /// From now on, each [`take_piece`](Self::take_piece) follows the execution of the run, which therefore wakes nobody.
+    /// From now on, each [`take_piece`](Self::take_piece) follows the execution of the run, which therefore wakes
+    /// nobody.
     pub(super) fn begin(&self) {
         let mut state = self.0.state.lock();
         state.is_relayed = true;

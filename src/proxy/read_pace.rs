@@ -1,8 +1,8 @@
 //! Limits how often a run reads from an agent that sends faster than people read.
 //!
-//! An agent that sends an event every few hundred microseconds costs a wake-up, a read and a write for each. So the run waits for
-//! a moment after it has read everything, and the events of that moment leave in one write. Agents that send more slowly, and
-//! those that always have more data ready, are never waited for.
+//! An agent that sends an event every few hundred microseconds costs a wake-up, a read and a write for each. So the run
+//! waits for a moment after it has read everything, and the events of that moment leave in one write. Agents that send
+//! more slowly, and those that always have more data ready, are never waited for.
 
 use std::time::Duration;
 use tokio::time::sleep;
@@ -12,34 +12,47 @@ const READ_INTERVAL: Duration = Duration::from_millis(1);
 
 #[derive(Debug, Default)]
 pub(super) struct ReadPace {
-    /// events of the last read
-    events: u64,
-    /// the last read left nothing to read
-    is_drained: bool,
-    has_waited: bool,
-    is_fast: bool,
+    pace: AgentPace,
+    /// events of the last read; `None`: there is more to read
+    drained_events: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+enum AgentPace {
+    #[default]
+    Slow,
+    /// the next read waits
+    Fast,
+    /// the last read has waited
+    Waited,
 }
 
 impl ReadPace {
     /// Waits for a moment if the agent is fast, and everything it had sent was read.
     pub(super) async fn wait_for_events(&mut self) {
-        self.has_waited = std::mem::take(&mut self.is_fast);
-        if self.has_waited {
-            // Boxed, since few streams are so fast.
-            Box::pin(sleep(READ_INTERVAL)).await;
+        match self.pace {
+            AgentPace::Slow => {}
+            AgentPace::Fast => {
+                self.pace = AgentPace::Waited;
+                // Boxed, since few streams are so fast.
+                Box::pin(sleep(READ_INTERVAL)).await;
+            }
+            AgentPace::Waited => self.pace = AgentPace::Slow,
         }
     }
 
     pub(super) fn on_read(&mut self, events: u64, is_drained: bool) {
-        self.events = events;
-        self.is_drained = is_drained;
+        self.drained_events = is_drained.then_some(events);
     }
 
     /// Decides if the agent is fast, `gap` after the write before this one.
     pub(super) fn on_write(&mut self, gap: Duration) {
-        // A wait proves right if more than one event came in the meantime.
-        let is_fast = if self.has_waited { self.events > 1 } else { gap < READ_INTERVAL };
-        self.is_fast = is_fast && self.is_drained;
+        let is_fast = self.drained_events.is_some_and(|events| match self.pace {
+            // The wait proves right if more than one event came in the meantime.
+            AgentPace::Waited => events > 1,
+            AgentPace::Slow | AgentPace::Fast => gap < READ_INTERVAL,
+        });
+        self.pace = if is_fast { AgentPace::Fast } else { AgentPace::Slow };
     }
 }
 

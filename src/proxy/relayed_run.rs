@@ -6,10 +6,10 @@
 //!                                                                       ▼
 //!   one poll of the connection: the run reads, translates, writes to the pipe ─▶ the connection takes that and sends it
 //! ```
-//! So an event needs one wake-up and no other task. If the connection ends first, or cannot take the run, the run continues
-//! in a task of its own, and notices through its pipe that the client is gone. Runs of HTTP/2 clients have such a task from
-//! the beginning, since their streams share a connection; so have resumable runs and those that wait for a second request,
-//! since they outlive a connection.
+//! So an event needs one wake-up and no other task. If the connection ends first, or cannot take the run, the run
+//! continues in a task of its own, and notices through its pipe that the client is gone. Runs of HTTP/2 clients have
+//! such a task from the beginning, since their streams share a connection; so have resumable runs and those that wait
+//! for a second request, since they outlive a connection.
 
 use super::pipe::PipeRelay;
 pub(super) use super::pipe::RelayedPiece;

@@ -44,10 +44,11 @@ fn hash_key(kind: &str, route: &str, caller: &CallerContext, id: &str) -> Replay
     digest::sha256_parts(&[Some(kind), Some(route), source, tenant, subject, Some(id)])
 }
 
-/// Returns the key for counting a caller's runs. Without a credential, the network of the address identifies the caller.
+/// Returns the key for counting a caller's runs. Without a credential, the network of the address identifies the
+/// caller.
 pub(super) fn caller_key(caller: &CallerContext) -> ReplayKey {
     if let Some(identity) = caller.identity() {
-        return *identity.run_key.get_or_init(|| hash_key("caller", "", caller, ""));
+        return identity.caller_key(|| hash_key("caller", "", caller, ""));
     }
     let network = caller.caller().address.map(|address| client_network(address).to_string());
     hash_key("caller", "", caller, network.as_deref().unwrap_or_default())

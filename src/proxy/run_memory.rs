@@ -1,15 +1,16 @@
-//! Bounds the memory of all agents' unfinished frames, of what the translations of all runs remember, and of what waits for
-//! their clients.
+//! Bounds the memory of all agents' unfinished frames, of what the translations of all runs remember, and of what waits
+//! for their clients.
 //!
 //! ```text
 //!   reads ── all together exceed `limits.run_memory` ──▶ waits ── others return enough ──▶ reads
 //!                                                          ╰── none within WAIT_TIMEOUT ──▶ the run ends
 //! ```
-//! What a run keeps of its request is reserved before it starts: a run without room for that is refused. All of it takes at
-//! most half of the limit, so that agents can be read, and that of one caller a quarter of it, so that others can start.
+//! What a run keeps of its request is reserved before it starts: a run without room for that is refused. All of it
+//! takes at most half of the limit, so that agents can be read, and that of one caller a quarter of it, so that others
+//! can start.
 //!
-//! A run counts once it holds more than [`UNCOUNTED`], so that ordinary runs pay nothing. One run may always read on: otherwise
-//! runs that each hold half of a large event would wait for one another.
+//! A run counts once it holds more than [`UNCOUNTED`], so that ordinary runs pay nothing. One run may always read on:
+//! otherwise runs that each hold half of a large event would wait for one another.
 
 use crate::error::{Rejection, RejectionKind};
 use crate::replay::ReplayKey;

@@ -138,7 +138,8 @@ impl RunOutput {
         }
     }
 
-    /// Ends the output, waiting until a direct client has read it, and readers of a discarded log what is not counted there.
+    /// Ends the output, waiting until a direct client has read it, and readers of a discarded log what is not counted
+    /// there.
     pub(super) async fn finish(self, slow_clients: &SlowClients, caller: ReplayKey) {
         match self {
             RunOutput::Direct(pipe, _) => pipe.finish(slow_clients, caller).await,

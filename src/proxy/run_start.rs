@@ -60,8 +60,8 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-/// Time that a two-step start waits for a rejection. Most arrive immediately, and are more useful here than as RUN_ERROR
-/// in the stream.
+/// Time that a two-step start waits for a rejection. Most arrive immediately, and are more useful here than as
+/// RUN_ERROR in the stream.
 const START_GRACE: Duration = Duration::from_secs(1);
 
 struct RunRequestHead {

@@ -6,8 +6,8 @@
 //!                              │ client of this caller waits for longer
 //!                              ╰──▶ cut off: the client is disconnected
 //! ```
-//! Runs whose clients read in time never get here. A client that reads a little waits anew, so that it outlives those that
-//! read nothing.
+//! Runs whose clients read in time never get here. A client that reads a little waits anew, so that it outlives those
+//! that read nothing.
 
 use crate::replay::{ReplayKey, excess_over_one_entry};
 use crate::sync::Mutex;
@@ -19,11 +19,12 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-/// Memory of a waiting run besides its output: what it has read from its agent, or an HTTP/2 agent has sent before that.
+/// Memory of a waiting run besides its output: what it has read from its agent, or an HTTP/2 agent has sent before
+/// that.
 pub(super) const AGENT_READ_BUFFER: usize = 64 << 10;
 
-/// Time that a client has to read a large event, once in each wait. Smaller writes are followed by others, so that a client
-/// that reads little by little would never be cut off.
+/// Time that a client has to read a large event, once in each wait. Smaller writes are followed by others, so that a
+/// client that reads little by little would never be cut off.
 const LARGE_EVENT_TIME: Duration = Duration::from_secs(5);
 
 /// Minimum memory of a wait for a large event.
@@ -74,7 +75,8 @@ impl SlowClients {
         self.waiting.lock().limit = limit;
     }
 
-    /// Counts a caller's run that waits and takes `bytes`. Clients are cut off while all exceed the limit; one always fits.
+    /// Counts a caller's run that waits and takes `bytes`. Clients are cut off while all exceed the limit; one always
+    /// fits.
     pub(super) fn wait(&self, caller: ReplayKey, bytes: usize) -> SlowClientGuard<'_> {
         let cut_off = Arc::new(Notify::new());
         let mut waiting = self.waiting.lock();

@@ -1,7 +1,7 @@
 //! A buffer per thread for a batch on its way from the translation to the socket.
 //!
-//! A run's batch is empty whenever the run waits, so that all runs of a thread share one buffer: events cost no allocation,
-//! and a run that waits holds none.
+//! A run's batch is empty whenever the run waits, so that all runs of a thread share one buffer: events cost no
+//! allocation, and a run that waits holds none.
 
 use std::cell::Cell;
 

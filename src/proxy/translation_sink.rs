@@ -5,8 +5,8 @@
 //!               ╰── the turn is over ──▶ AgentBacklog ── next turn ──▶
 //! ```
 //! A piece can be 64 KiB of events that take a hundred times as long as ordinary ones, and an agent that floods the
-//! gateway never lets its run wait. So a run reads and translates for a millisecond, and then the other runs of its thread do. A
-//! large event cannot be divided: the other runs move to another thread.
+//! gateway never lets its run wait. So a run reads and translates for a millisecond, and then the other runs of its
+//! thread do. A large event cannot be divided: the other runs move to another thread.
 
 use super::deadlines::now_millis;
 use super::run_memory::RunMemoryShare;

@@ -8,9 +8,9 @@
 //! ```
 //! The run waits for the fastest reader, and does not wait if there is none. A reader that falls behind the oldest
 //! retained frame is disconnected and may reconnect. The oldest frames are trimmed and folded into a [`Recap`], which
-//! new readers get first. The log takes its memory from [`CallerBytes`]; if nothing is left there, it folds all that the
-//! fastest reader has read. If that does not suffice, or the recap is above the size limit, the log is discarded: the
-//! run continues for its current readers, but no other can join, and frames are freed as soon as they are read.
+//! new readers get first. The log takes its memory from [`CallerBytes`]; if nothing is left there, it folds all that
+//! the fastest reader has read. If that does not suffice, or the recap is above the size limit, the log is discarded:
+//! the run continues for its current readers, but no other can join, and frames are freed as soon as they are read.
 //!
 //! ```text
 //!   Open ── stop ──▶ Stopping ── end ──▶ Finished

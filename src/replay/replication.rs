@@ -58,8 +58,8 @@ const MAX_COPIES: usize = 64;
 /// Maximum number of other replicas' runs that are read here.
 const MAX_FOLLOWED: usize = 64;
 
-/// Maximum number of runs, or parts of them, that are read from Redis at once; further reads wait. What they read is not
-/// counted until it is in a log.
+/// Maximum number of runs, or parts of them, that are read from Redis at once; further reads wait. What they read is
+/// not counted until it is in a log.
 const MAX_READS: usize = 16;
 
 /// Maximum number of evicted runs that wait to be deleted in Redis. Further ones stay there until their age.
@@ -190,8 +190,8 @@ impl ReplicatedRuns {
         Ok(Some(stored))
     }
 
-    /// Forgets an ended run whose key another replica has given to another request; returns true if it did. If Redis does
-    /// not respond, the run stays.
+    /// Forgets an ended run whose key another replica has given to another request; returns true if it did. If Redis
+    /// does not respond, the run stays.
     pub(crate) async fn forget_replaced(&self, ended: &Arc<StoredRun>) -> bool {
         let RunKeys { run, body, .. } = &ended.keys;
         // A run that is not copied yet is newer than the one in Redis.

@@ -5,10 +5,10 @@
 //!               │ the run failed to begin, or was cut
 //!               └──────────────▶ removed
 //! ```
-//! Only ended runs are evicted: first those of the caller that holds most, then the oldest. If there is no room, a live run
-//! is not stored or its log is discarded. A reader that needs a recap evicts runs of its own caller, and of those that hold
-//! more; if that does not suffice, it is refused and evicts none. The logs take their memory from [`StoreBytes`], which they
-//! share.
+//! Only ended runs are evicted: first those of the caller that holds most, then the oldest. If there is no room, a live
+//! run is not stored or its log is discarded. A reader that needs a recap evicts runs of its own caller, and of those
+//! that hold more; if that does not suffice, it is refused and evicts none. The logs take their memory from
+//! [`StoreBytes`], which they share.
 
 use super::RunToken;
 use super::log::{LogLimits, LogRetention, LogWriter, RunLog};
@@ -168,8 +168,8 @@ impl RunStore {
         while self.total.missing(0) > 0 && self.evict_next(&mut runs, EvictionReason::Bytes) {}
     }
 
-    /// Evicts ended runs, so that another reader of `joined` gets `bytes`. Returns `false`, evicting nothing, if those that
-    /// may be evicted for it do not suffice.
+    /// Evicts ended runs, so that another reader of `joined` gets `bytes`. Returns `false`, evicting nothing, if those
+    /// that may be evicted for it do not suffice.
     pub(crate) fn make_room_for_reader(&self, joined: &StoredRun, bytes: usize) -> bool {
         let mut runs = self.runs.lock();
         let Some(chosen) = runs.choose_for_reader(joined, bytes, self.total.missing(bytes)) else { return false };
@@ -338,7 +338,8 @@ impl StoredRuns {
     }
 
     /// Chooses ended runs without readers that return `missing` bytes, so that a reader of `joined` gets `bytes`: first
-    /// those of its own caller, then those of callers that hold more than it would. Returns `None` if they do not suffice.
+    /// those of its own caller, then those of callers that hold more than it would. Returns `None` if they do not
+    /// suffice.
     fn choose_for_reader(&self, joined: &StoredRun, bytes: usize, missing: usize) -> Option<Vec<Arc<StoredRun>>> {
         let caller = &joined.keys.caller;
         let unread = |held| {
@@ -379,8 +380,8 @@ impl StoredRuns {
     }
 }
 
-/// Returns what a caller holds beyond one entry of average size. When something shared is full, the caller with the most
-/// pays first; callers with one entry each pay in the order of age, whatever its size.
+/// Returns what a caller holds beyond one entry of average size. When something shared is full, the caller with the
+/// most pays first; callers with one entry each pay in the order of age, whatever its size.
 pub(crate) fn excess_over_one_entry(held: usize, entries: usize) -> usize {
     held - held.checked_div(entries).unwrap_or(held)
 }

@@ -68,7 +68,8 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
     internal_event::PanicCaught { location: place, cause: cause.unwrap_or_default() }.emit();
 }
 
-/// Counts the lines that did not fit into the buffer, and logs their number as soon as a line fits again. Never returns.
+/// Counts the lines that did not fit into the buffer, and logs their number as soon as a line fits again. Never
+/// returns.
 pub(crate) async fn report_dropped_lines(metrics: &Metrics) {
     let Some(queue) = QUEUE.get() else { return std::future::pending().await };
     let (mut counted, mut unreported) = (0, 0);

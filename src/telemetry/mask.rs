@@ -149,8 +149,8 @@ fn is_secret_name(word: &str) -> bool {
     !name.ends_with("tokens") && SECRET_NAMES.iter().any(|part| name.contains(part))
 }
 
-/// Returns where the name ends whose secret word comes before `after`: at once, or before a quote if the name continues, as in
-/// `"token/github": …`.
+/// Returns where the name ends whose secret word comes before `after`: at once, or before a quote if the name
+/// continues, as in `"token/github": …`.
 fn find_name_end(after: &str) -> Option<usize> {
     if !after.starts_with('/') {
         return Some(0);
@@ -160,8 +160,8 @@ fn find_name_end(after: &str) -> Option<usize> {
     matches!(c, '"' | '\'' | '\\').then_some(end)
 }
 
-/// Returns the range of the value in the text after a name, which ends at `name_end`: `: value`, `="value"`, or `": "value"`
-/// with quotes around the name. `None` if no value follows.
+/// Returns the range of the value in the text after a name, which ends at `name_end`: `: value`, `="value"`, or
+/// `": "value"` with quotes around the name. `None` if no value follows.
 fn find_value(after: &str, name_end: usize) -> Option<std::ops::Range<usize>> {
     let skip =
         |at: usize, set: &str| after[at..].find(|c: char| !set.contains(c)).map_or(after.len(), |more| at + more);
@@ -185,8 +185,8 @@ fn find_value(after: &str, name_end: usize) -> Option<std::ops::Range<usize>> {
     (end > 0).then(|| start..start + end)
 }
 
-/// Returns the end of a string that has `backslashes` before its opening quote: JSON within JSON has one, and within that
-/// three. Within the string, a quote has more, unless these are escaped backslashes.
+/// Returns the end of a string that has `backslashes` before its opening quote: JSON within JSON has one, and within
+/// that three. Within the string, a quote has more, unless these are escaped backslashes.
 fn find_closing_quote(value: &str, quote: char, backslashes: usize) -> Option<usize> {
     let mut before = 0;
     value.char_indices().find_map(|(at, c)| {
@@ -225,8 +225,8 @@ fn is_base64(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '+' | '/')
 }
 
-/// Returns whether text with slashes looks like a random key rather than a path: it has digits and both cases, and at least
-/// every sixth character is of another kind than the one before, other than after the capital of a word.
+/// Returns whether text with slashes looks like a random key rather than a path: it has digits and both cases, and at
+/// least every sixth character is of another kind than the one before, other than after the capital of a word.
 fn is_random_base64(text: &str) -> bool {
     let has = |is: fn(&u8) -> bool| text.bytes().any(|byte| is(&byte));
     let mixed = has(u8::is_ascii_digit) && has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase);

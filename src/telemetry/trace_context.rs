@@ -84,8 +84,8 @@ impl SpanId {
 impl TraceContext {
     fn parse_traceparent(text: &[u8]) -> Option<TraceContext> {
         // "If the size of the header is shorter than 55 characters, the vendor should not parse the header and should
-        // restart the trace" (Versioning of traceparent). Version 00 has exactly this length; in later versions more may
-        // follow after a dash.
+        // restart the trace" (Versioning of traceparent). Version 00 has exactly this length; in later versions more
+        // may follow after a dash.
         let (head, rest) = text.split_at_checked(TRACEPARENT_LENGTH)?;
         let version = parse_hex(&head[..2])?;
         // "Version ff is forbidden" (version).

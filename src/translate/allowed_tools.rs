@@ -6,8 +6,8 @@
 //!   events  ─▶ run guard ── TOOL_CALL_START, the first chunk, calls in messages ──▶ the run is stopped, or on to the client
 //! ```
 //! A call is checked when it begins, so text, arguments and results cost nothing. The tool that the gateway uses to ask
-//! a client's user ([`PeerDialect::is_interrupt_tool`]) is exempt: its calls are created after this check, and the client
-//! may always offer it.
+//! a client's user ([`PeerDialect::is_interrupt_tool`]) is exempt: its calls are created after this check, and the
+//! client may always offer it.
 
 use super::request_refusal::{RequestRefusal, refuse};
 use crate::codec::{json, repeated_keys};

@@ -1,5 +1,5 @@
-//! Arguments of the tool calls in messages: text in AG-UI (`arguments: string`, seed 001), an object for some peers of the
-//! other dialects, which get back the form that they sent.
+//! Arguments of the tool calls in messages: text in AG-UI (`arguments: string`, seed 001), an object for some peers of
+//! the other dialects, which get back the form that they sent.
 
 use super::carry;
 use crate::codec::json;

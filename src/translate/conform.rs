@@ -26,7 +26,7 @@ pub(super) fn conform<'a>(mut event: Event<'a>, report: &mut TranslationReport) 
     let mut found_fields = 0;
     for (key, value) in &event.members {
         let MemberKey::Known(field) = key else { continue };
-        found_fields |= field_bit(*field);
+        found_fields |= field.bit();
         broken.extend(kind.slot(*field).filter(|slot| !fits_slot(kind, slot, value)));
     }
     // The client reads the owner of every event, also of those that have none, and null is not its absence.
@@ -34,7 +34,7 @@ pub(super) fn conform<'a>(mut event: Event<'a>, report: &mut TranslationReport) 
         event.remove(Field::SubagentRunId);
         report.count_repair(EventRepair::NullDropped);
     }
-    let is_complete = kind.slots().iter().all(|slot| !slot.required || found_fields & field_bit(slot.field) != 0);
+    let is_complete = kind.slots().iter().all(|slot| !slot.required || found_fields & slot.field.bit() != 0);
     // Most events are as they should be.
     if broken.is_empty() && is_complete {
         return event;
@@ -55,10 +55,6 @@ pub(super) fn conform<'a>(mut event: Event<'a>, report: &mut TranslationReport) 
         }
     }
     event
-}
-
-const fn field_bit(field: Field) -> u64 {
-    1 << field as u32
 }
 
 fn fits_slot(kind: EventType, slot: &Slot, value: &Json<'_>) -> bool {

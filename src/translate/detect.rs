@@ -163,7 +163,8 @@ pub(crate) fn matching_signs(data: &str, first: bool) -> impl Iterator<Item = &'
     })
 }
 
-/// Returns the dialect of an event that has the type `wire`: the one that its signs indicate, or the first with this type.
+/// Returns the dialect of an event that has the type `wire`: the one that its signs indicate, or the first with this
+/// type.
 pub(crate) fn dialect_of_event(wire: &str, data: &str) -> Option<&'static Dialect> {
     let by_sign = matching_signs(data, false).next().map(|sign| sign.dialect);
     let mut candidates = by_sign.into_iter().chain(ALL.iter().copied());
@@ -262,9 +263,9 @@ pub(crate) fn detect_request(body: &str) -> DetectedDialect {
     }
 }
 
-/// Detects a client of AG-UI 1.0 by its declaration on a route for clients of a dialect without one. Other signs may occur
-/// in the requests of clients of any dialect. Clients of AG-UI 1.0 can use what those before it get, so a route may
-/// have both.
+/// Detects a client of AG-UI 1.0 by its declaration on a route for clients of a dialect without one. Other signs may
+/// occur in the requests of clients of any dialect. Clients of AG-UI 1.0 can use what those before it get, so a route
+/// may have both.
 pub(crate) fn detect_undeclared_client(body: &str, client: PeerDialect) -> Option<DetectedDialect> {
     let has_declaration = client.dialect.request_signs.iter().any(RequestSign::is_declared_version);
     if has_declaration || client.dialect.is_versioned() {

@@ -1,7 +1,7 @@
 //! Removes what the gateway noted for itself from the messages of a request, and what else their client kept of events.
 //!
-//! Clients send back the metadata of the stream with their next request. What the agent understands of it was restored by
-//! then; the rest means nothing to an agent. Values that had no place (`metadata.diglot`) are data, and stay.
+//! Clients send back the metadata of the stream with their next request. What the agent understands of it was restored
+//! by then; the rest means nothing to an agent. Values that had no place (`metadata.diglot`) are data, and stay.
 //!
 //! ```text
 //! {id, content, $pieces, messageId, …}  ──▶ {id, content}
@@ -24,8 +24,9 @@ struct NoteKeys {
     includes_agent: bool,
 }
 
-/// Removes notes from messages, their calls and the answers to interrupts. A message's notes under the key of the agent's
-/// dialect stay, because writing restores from them. Returns the number of members of events, which AG-UI's messages lack.
+/// Removes notes from messages, their calls and the answers to interrupts. A message's notes under the key of the
+/// agent's dialect stay, because writing restores from them. Returns the number of members of events, which AG-UI's
+/// messages lack.
 pub(super) fn remove_notes(input: &mut RunAgentInput<'_>, client: PeerDialect, agent: PeerDialect) -> u64 {
     let includes_agent = agent.dialect.is_canonical() || agent.dialect.is_versioned();
     let keys = NoteKeys { client, agent, includes_agent };
@@ -81,8 +82,8 @@ fn unpack_calls(message: &mut MessageMembers<'_>, client: PeerDialect) {
     }
 }
 
-/// Restores the agent's own member of a call from the call's metadata. No other member of the call changes: the gates have
-/// checked them.
+/// Restores the agent's own member of a call from the call's metadata. No other member of the call changes: the gates
+/// have checked them.
 fn restore_calls(message: &mut MessageMembers<'_>, agent: PeerDialect) {
     let Some(place) = extra_member(agent) else { return };
     let calls = get(message, Field::ToolCalls).filter(|calls| calls.as_str().contains(METADATA)).and_then(|calls| {

@@ -1,8 +1,9 @@
 //! Makes a request valid AG-UI: `ag_ui.core` (Python) answers 422 for one value of the wrong type at any depth
-//! (`specs/ag-ui-1.0.md` §6). Forms that only the client's dialect has are restored from notes for an agent of that dialect.
+//! (`specs/ag-ui-1.0.md` §6). Forms that only the client's dialect has are restored from notes for an agent of that
+//! dialect.
 //!
-//! A value with one obvious reading is converted: JSON in place of text becomes its text. What has none is refused here,
-//! where the client learns its place.
+//! A value with one obvious reading is converted: JSON in place of text becomes its text. What has none is refused
+//! here, where the client learns its place.
 
 use super::call_arguments::{ARGUMENTS, FUNCTION, edit_calls};
 use super::carry_policy::CarryPolicy;
@@ -31,8 +32,8 @@ const METADATA: &str = Field::Metadata.camel();
 /// Converts the values that AG-UI's types do not allow; returns the number of members that an older agent cannot get.
 ///
 /// # Errors
-/// Fails if `tools`, `context` or `resume` is not an array, if `parentRunId` is neither a string nor a number, or if a tool or
-/// an answer to an interrupt has no valid form.
+/// Fails if `tools`, `context` or `resume` is not an array, if `parentRunId` is neither a string nor a number, or if a
+/// tool or an answer to an interrupt has no valid form.
 pub(super) fn repair_input(input: &mut RunAgentInput<'_>, agent: PeerDialect) -> Result<u64, RequestRefusal> {
     let mut report = TranslationReport::default();
     for message in &mut input.messages {
@@ -157,7 +158,8 @@ fn repair_call(call: &Json<'_>) -> Option<Json<'static>> {
     Some(json::to_object(&members))
 }
 
-/// Nests the name and the arguments of a call that has them beside its id, under AG-UI's names or those of a call's events.
+/// Nests the name and the arguments of a call that has them beside its id, under AG-UI's names or those of a call's
+/// events.
 fn nest_function(mut members: Members<'static>) -> Option<Json<'static>> {
     let is_name = |value: &Json<'_>| value.json_type() == JsonType::String;
     let name = CALL_NAMES.iter().find_map(|name| find_member(&members, name)).filter(|name| is_name(name))?.clone();

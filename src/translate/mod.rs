@@ -11,8 +11,8 @@
 //!   EventReader ─▶ DialectAdapter::read      DialectAdapter::buffer, DialectAdapter::write ◀─ EventWriter
 //! ```
 //!
-//! A frame that repeats the one before it with other values takes none of this way: `repeated_frames` copies the values into
-//! the output of the frame before.
+//! A frame that repeats the one before it with other values takes none of this way: `repeated_frames` copies the values
+//! into the output of the frame before.
 //!
 //! [`verify`] checks a recorded stream against the rules of the real client and repairs nothing.
 //!

@@ -1,4 +1,5 @@
-//! Merges the arguments of a call that come as several objects (`delta: dict`, seed 000 §4.2), as pieces of one JSON text.
+//! Merges the arguments of a call that come as several objects (`delta: dict`, seed 000 §4.2), as pieces of one JSON
+//! text.
 //!
 //! ```text
 //!   {"a":1}                    ──▶ {"a":1}
@@ -17,7 +18,9 @@ use crate::codec::json;
 use crate::dialect::EventRow;
 use crate::event::{Event, EventLoss, EventRepair, EventType, Field, IdMap, Json, JsonType, MemberKey, get, set};
 
-/// Names the ends that a piece lacks, or stores an object that came after a snapshot, or a list of the original text.
+/// Stores the text of a piece that was shortened.
+const TEXT_NOTE: &str = "$piece_text";
+/// Names the ends that a piece lacks, or stores an object that came after a snapshot.
 const PIECE_NOTE: &str = "$piece";
 const FIRST: &str = "first";
 const MIDDLE: &str = "middle";
@@ -27,9 +30,27 @@ const ADDED: &str = "added";
 
 #[derive(Debug, Default)]
 pub(super) struct ObjectArguments {
-    waiting: Option<Event<'static>>,
+    waiting: Option<WaitingArguments>,
     /// calls that have not ended
     open: IdMap<ObjectState>,
+}
+
+/// Arguments until the agent's next frame.
+#[derive(Debug)]
+enum WaitingArguments {
+    Object(Event<'static>),
+    /// ends an object
+    Text(Event<'static>),
+}
+
+/// The meaning of an event for the arguments of a call.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum ArgumentsStep<'e> {
+    /// the call's object of arguments ends here
+    Ends(&'e Json<'e>),
+    /// the call's arguments go on with an object
+    AddsObject(&'e Json<'e>),
+    Other,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,13 +67,13 @@ impl ObjectArguments {
         if event.get(Field::Delta).is_none_or(|delta| delta.json_type() != JsonType::Object) {
             self.continue_as_text(&mut event, dialect);
             if event.get(Field::Delta).is_some_and(ends_object) {
-                self.waiting = Some(event.into_owned());
+                self.waiting = Some(WaitingArguments::Text(event.into_owned()));
                 return;
             }
             return sink.emit(event);
         }
         if self.open.get(event.get(Field::ToolCallId).unwrap_or(&Json::NULL)) != Some(&ObjectState::Closed) {
-            self.waiting = Some(event.into_owned());
+            self.waiting = Some(WaitingArguments::Object(event.into_owned()));
             return;
         }
         sink.report().count_loss(EventLoss::EventNotShown);
@@ -85,55 +106,60 @@ impl ObjectArguments {
     }
 
     pub(super) fn held_bytes(&self) -> usize {
-        self.waiting.as_ref().map_or(0, memory_limits::event_cost)
+        match &self.waiting {
+            Some(WaitingArguments::Object(event) | WaitingArguments::Text(event)) => memory_limits::event_cost(event),
+            None => 0,
+        }
     }
 
-    /// Emits what must precede an event of the agent. `call` is the call of which it is not an object of arguments,
-    /// `continued` the one of which it is.
-    pub(super) fn release_before(
-        &mut self,
-        call: Option<&Json<'_>>,
-        continued: Option<&Json<'_>>,
-        dialect: &str,
-        sink: &mut impl EventSink,
-    ) {
-        self.release_text(continued, dialect, sink);
-        let ends = |id: Option<&Json<'_>>| id.is_some_and(|id| call.is_some_and(|call| call.is_same(id)));
-        if let Some(event) = self.waiting.take() {
-            let is_last = ends(event.get(Field::ToolCallId));
-            sink.emit(self.next_piece(event, is_last, dialect));
+    /// Emits what must precede an event of the agent.
+    pub(super) fn release_before(&mut self, step: ArgumentsStep<'_>, dialect: &str, sink: &mut impl EventSink) {
+        match self.waiting.take() {
+            Some(WaitingArguments::Object(event)) => {
+                let id = event.get(Field::ToolCallId);
+                let is_last = matches!(step, ArgumentsStep::Ends(call) if id.is_some_and(|id| call.is_same(id)));
+                sink.emit(self.next_piece(event, is_last, dialect));
+            }
+            Some(WaitingArguments::Text(event)) => {
+                let id = event.get_or_empty(Field::ToolCallId);
+                match step {
+                    ArgumentsStep::AddsObject(call) if call.is_same(&id) => {
+                        sink.emit(self.reopen_text(event, id, dialect));
+                    }
+                    _ => sink.emit(event),
+                }
+            }
+            None => {}
         }
-        if let Some(call) = call.filter(|call| self.open.contains(call)) {
+        if let ArgumentsStep::Ends(call) = step
+            && self.open.contains(call)
+        {
             self.close(&call.clone().into_owned(), dialect, sink);
         }
     }
 
-    /// Emits waiting text, without its last brace if an object of the same call follows.
-    fn release_text(&mut self, continued: Option<&Json<'_>>, dialect: &str, sink: &mut impl EventSink) {
-        let is_text = |event: &mut Event<'static>| {
-            event.get(Field::Delta).is_some_and(|delta| delta.json_type() == JsonType::String)
-        };
-        let Some(mut event) = self.waiting.take_if(is_text) else { return };
-        let id = event.get_or_empty(Field::ToolCallId);
-        if continued.is_some_and(|call| call.is_same(&id)) {
-            let original = event.get_or_empty(Field::Delta);
-            let text = original.text().unwrap_or_default();
-            let shortened = text.trim_end().strip_suffix('}').unwrap_or_default();
-            let is_empty = shortened.trim() == "{";
-            event.set(Field::Delta, Json::string(shortened));
-            note_text(&mut event, dialect, &original);
-            self.open.insert(id, if is_empty { ObjectState::Empty } else { ObjectState::HasMembers });
-        }
-        sink.emit(event);
+    /// Removes the last brace of a call's text, since an object follows.
+    fn reopen_text(&mut self, mut event: Event<'static>, call: Json<'static>, dialect: &str) -> Event<'static> {
+        let original = event.get_or_empty(Field::Delta);
+        let text = original.text().unwrap_or_default();
+        let shortened = text.trim_end().strip_suffix('}').unwrap_or_default();
+        let is_empty = shortened.trim() == "{";
+        event.set(Field::Delta, Json::string(shortened));
+        note_text(&mut event, dialect, &original);
+        self.open.insert(call, if is_empty { ObjectState::Empty } else { ObjectState::HasMembers });
+        event
     }
 
     /// Closes all objects before a snapshot of messages.
     pub(super) fn close_before_snapshot(&mut self, dialect: &str, sink: &mut impl EventSink) {
-        self.release_text(None, dialect, sink);
-        if let Some(event) = self.waiting.take() {
-            let call = event.get_or_empty(Field::ToolCallId);
-            sink.emit(self.next_piece(event, true, dialect));
-            self.open.insert(call, ObjectState::Closed);
+        match self.waiting.take() {
+            Some(WaitingArguments::Object(event)) => {
+                let call = event.get_or_empty(Field::ToolCallId);
+                sink.emit(self.next_piece(event, true, dialect));
+                self.open.insert(call, ObjectState::Closed);
+            }
+            Some(WaitingArguments::Text(event)) => sink.emit(event),
+            None => {}
         }
         let calls: Vec<_> = self.open.iter().map(|(id, _)| id.clone()).collect();
         for call in calls {
@@ -144,11 +170,14 @@ impl ObjectArguments {
 
     /// Closes all objects. A run that has succeeded also ends their calls here, since other ends may follow.
     pub(super) fn finish(&mut self, has_succeeded: bool, dialect: &str, sink: &mut impl EventSink) {
-        self.release_text(None, dialect, sink);
         let mut ended = Vec::new();
-        if let Some(event) = self.waiting.take() {
-            ended.push(event.get_or_empty(Field::ToolCallId));
-            sink.emit(self.next_piece(event, true, dialect));
+        match self.waiting.take() {
+            Some(WaitingArguments::Object(event)) => {
+                ended.push(event.get_or_empty(Field::ToolCallId));
+                sink.emit(self.next_piece(event, true, dialect));
+            }
+            Some(WaitingArguments::Text(event)) => sink.emit(event),
+            None => {}
         }
         ended.extend(self.open.iter().map(|(id, _)| id.clone()));
         for call in ended {
@@ -198,23 +227,19 @@ impl ObjectArguments {
     }
 }
 
-/// Returns the call whose object of arguments ends with this event. A result may come before the last arguments.
-pub(super) fn ended_call<'p>(row: &EventRow, parts: &'p IncomingEvent<'_>) -> Option<&'p Json<'p>> {
-    let ends = match row.kind {
-        EventType::ToolCallEnd => true,
+/// Returns what an event means for the arguments of its call. A result may come before the last arguments.
+pub(super) fn arguments_step<'p>(row: &EventRow, parts: &'p IncomingEvent<'_>) -> ArgumentsStep<'p> {
+    let Some(call) = parts.event.get(Field::ToolCallId) else { return ArgumentsStep::Other };
+    match row.kind {
+        EventType::ToolCallEnd => ArgumentsStep::Ends(call),
+        EventType::ToolCallArgs if is_object(parts) => ArgumentsStep::AddsObject(call),
         EventType::ToolCallArgs => {
             let delta = parts.event.get(Field::Delta);
-            !is_object(parts) && !is_blank(delta) && !delta.is_some_and(begins_object)
+            let may_go_on = is_blank(delta) || delta.is_some_and(begins_object);
+            if may_go_on { ArgumentsStep::Other } else { ArgumentsStep::Ends(call) }
         }
-        _ => false,
-    };
-    parts.event.get(Field::ToolCallId).filter(|_| ends)
-}
-
-/// Returns the call to whose arguments this event adds an object.
-pub(super) fn continued_call<'p>(row: &EventRow, parts: &'p IncomingEvent<'_>) -> Option<&'p Json<'p>> {
-    let continues = row.kind == EventType::ToolCallArgs && is_object(parts);
-    parts.event.get(Field::ToolCallId).filter(|_| continues)
+        _ => ArgumentsStep::Other,
+    }
 }
 
 /// Returns true for a delta that adds nothing to JSON text.
@@ -249,17 +274,13 @@ fn note_piece(event: &mut Event<'_>, dialect: &str, piece: &str) {
 
 /// Notes the text of a piece. A piece that was shortened twice keeps the first note.
 fn note_text(event: &mut Event<'_>, dialect: &str, text: &Json<'_>) {
-    if carry::carried_member(event, dialect, PIECE_NOTE).is_none() {
-        carry::pack(
-            event,
-            dialect,
-            vec![(carry::extension_key(PIECE_NOTE), json::to_array(&[text.clone().into_owned()]))],
-        );
+    if carry::carried_member(event, dialect, TEXT_NOTE).is_none() {
+        carry::pack(event, dialect, vec![(carry::extension_key(TEXT_NOTE), text.clone().into_owned())]);
     }
 }
 
 /// Returns true for text that begins an object of arguments.
-pub(super) fn begins_object(delta: &Json<'_>) -> bool {
+fn begins_object(delta: &Json<'_>) -> bool {
     delta.json_type() == JsonType::String && delta.text().is_some_and(|text| text.trim_start().starts_with('{'))
 }
 
@@ -267,18 +288,18 @@ fn ends_object(delta: &Json<'_>) -> bool {
     delta.json_type() == JsonType::String && delta.text().is_some_and(|text| text.trim_end().ends_with('}'))
 }
 
-/// Restores the object of a piece. Returns false for a piece that reading adds again.
+/// Restores the object or the text of a piece. Returns false for a piece that reading adds again.
 pub(super) fn restore(outgoing: &mut OutgoingEvent<'_>) -> bool {
+    // Notes come back from clients, so they are checked like other external input.
+    if let Some(text) = carry::take(&mut outgoing.extensions, TEXT_NOTE) {
+        if text.json_type() == JsonType::String {
+            set(&mut outgoing.members, MemberKey::Known(Field::Delta), text);
+        }
+        return true;
+    }
     let Some(piece) = carry::take(&mut outgoing.extensions, PIECE_NOTE) else { return true };
     if piece.json_type() == JsonType::Object {
         set(&mut outgoing.members, MemberKey::Known(Field::Delta), piece);
-        return true;
-    }
-    if piece.json_type() == JsonType::Array {
-        let original = json::parse_elements(&piece).and_then(|list| list.into_iter().next().map(Json::into_owned));
-        if let Some(original) = original.filter(|original| original.json_type() == JsonType::String) {
-            set(&mut outgoing.members, MemberKey::Known(Field::Delta), original);
-        }
         return true;
     }
     let text = get(&outgoing.members, Field::Delta).and_then(Json::text).unwrap_or_default();
@@ -292,7 +313,6 @@ pub(super) fn restore(outgoing: &mut OutgoingEvent<'_>) -> bool {
     } else {
         return text != "}";
     };
-    // Notes come back from clients, so they are checked like other external input.
     if let Some(object) = json::parse_value(&object).map(Json::into_owned) {
         set(&mut outgoing.members, MemberKey::Known(Field::Delta), object);
     }

@@ -7,7 +7,7 @@ use super::carry::{self, CarriedMembers};
 use super::detect::{self, DialectDetector};
 use super::event_parts::{FOLLOWS_SENT_STARTS, IncomingEvent, restore_absent};
 use super::event_shapes::{stringify_value, supply_result_id, supply_run_ids};
-use super::object_arguments::{self, ObjectArguments};
+use super::object_arguments::{self, ArgumentsStep, ObjectArguments, arguments_step};
 use super::report::TranslationReport;
 use super::{EventSink, message, run_error, value_aliases};
 use crate::codec::json::{self, JsonObject};
@@ -134,19 +134,13 @@ impl EventReader {
 
     /// Emits an event that the adapter does not handle.
     fn emit_other(&mut self, mut event: Event<'_>, sink: &mut impl EventSink) {
-        self.release_arguments(None, None, sink);
+        if !self.object_arguments.is_idle() {
+            self.object_arguments.release_before(ArgumentsStep::Other, self.dialect.name, sink);
+        }
         if let Some(adapter) = &mut self.adapter {
             adapter.read_other(&mut event, sink);
         }
         sink.emit(event);
-    }
-
-    /// Emits arguments that waited for this event. `call` is the call whose object it ends, `continued` the one to which
-    /// it adds an object.
-    fn release_arguments(&mut self, call: Option<&Json<'_>>, continued: Option<&Json<'_>>, sink: &mut impl EventSink) {
-        if !self.object_arguments.is_idle() {
-            self.object_arguments.release_before(call, continued, self.dialect.name, sink);
-        }
     }
 
     fn read_sent_starts(&mut self, sink: &mut impl EventSink) {
@@ -289,11 +283,9 @@ impl EventReader {
             EventType::RunFinished => self.object_arguments.finish(true, self.dialect.name, sink),
             EventType::RunError => self.object_arguments.finish(false, self.dialect.name, sink),
             EventType::MessagesSnapshot => self.object_arguments.close_before_snapshot(self.dialect.name, sink),
-            _ => self.release_arguments(
-                object_arguments::ended_call(row, &parts),
-                object_arguments::continued_call(row, &parts),
-                sink,
-            ),
+            // In most runs, nothing waits.
+            _ if self.object_arguments.is_idle() => {}
+            _ => self.object_arguments.release_before(arguments_step(row, &parts), self.dialect.name, sink),
         }
         match row.shape {
             EventShape::Own(_) => {
@@ -444,7 +436,7 @@ impl EventReader {
         if note.is_empty() {
             let delta = event.get(Field::Delta).filter(|_| event.kind == EventType::TextMessageContent);
             let text = delta.map(|delta| {
-                let text = self.adapter.as_mut().and_then(|adapter| adapter.added_text(delta));
+                let text = self.adapter.as_mut().and_then(|adapter| adapter.take_added_text(delta));
                 text.unwrap_or_else(|| delta.as_borrowed())
             });
             if text.is_none_or(|text| text.is_str("")) {

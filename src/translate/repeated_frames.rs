@@ -9,9 +9,10 @@
 //!   read     {"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta": "…" ,"timestamp": 1 }
 //!   written  {"type":"BUSINESS_DATA_CONTENT","messageId":"m","delta": "…" ,"timestamp": 1 }
 //! ```
-//! This knows no dialect: it learns from the engine's own output, and is right as long as the engine copies these values
-//! and keeps nothing of them. A value that the engine may look into, such as text that is JSON, always takes the full way;
-//! what is known stays known if its output has the same form. Tests compare whole streams with and without it.
+//! It learns from the engine's own output, and is right as long as the engine copies these values and keeps nothing of
+//! them. A value that the engine or a dialect may look into, such as text that is JSON, always takes the full way
+//! (`is_plain_text` lists them); what is known stays known if its output has the same form. Tests compare whole streams
+//! with and without it.
 
 use crate::event::EventType;
 use std::ops::Range;
@@ -167,7 +168,7 @@ impl RepeatedFrames {
     /// Returns true if a frame that the engine translated in full repeats the known one: only its text, into which the
     /// engine may look, did not allow the shortcut.
     fn confirm(&mut self, frame: &str, output: &[u8]) -> bool {
-        let Some(found) = self.find_values_of(frame, |rest, _| Some(string_length(rest.as_bytes()))) else {
+        let Some(found) = self.find_values_with(frame, |rest, _| Some(string_length(rest.as_bytes()))) else {
             return false;
         };
         let mut repeated = Vec::with_capacity(output.len());
@@ -186,12 +187,12 @@ impl RepeatedFrames {
 
     /// Returns the values of a frame that repeats the known one.
     pub(super) fn find_values(&self, frame: &str) -> Option<FoundValues> {
-        self.find_values_of(frame, text_length)
+        self.find_values_with(frame, text_length)
     }
 
-    /// Returns the values of a frame that has the known text between them. `text_length` returns the length of a text up to
-    /// its closing quote, if the text is allowed; its second argument says if escapes are.
-    fn find_values_of(&self, frame: &str, text_length: impl Fn(&str, bool) -> Option<usize>) -> Option<FoundValues> {
+    /// Returns the values of a frame that has the known text between them. `measure_text` returns the length of a text
+    /// up to its closing quote, if the text is allowed; its second argument says if escapes are.
+    fn find_values_with(&self, frame: &str, measure_text: impl Fn(&str, bool) -> Option<usize>) -> Option<FoundValues> {
         let (known, bytes) = (self.frame.as_bytes(), frame.as_bytes());
         let (mut found, mut known_at, mut at) = (FoundValues::default(), 0, 0);
         for (value, found) in self.slots.as_ref()?.values.iter().zip(&mut found) {
@@ -201,7 +202,7 @@ impl RepeatedFrames {
                 return None;
             }
             at = match value.kind {
-                ValueKind::Text { has_escapes } => start + text_length(&frame[start..], has_escapes)?,
+                ValueKind::Text { has_escapes } => start + measure_text(&frame[start..], has_escapes)?,
                 ValueKind::Time => {
                     let end = start + value.range.len();
                     is_same_time_form(&self.frame[value.range.clone()], frame.get(start..end)?).then_some(end)?
@@ -300,10 +301,10 @@ fn text_length(rest: &str, has_escapes: bool) -> Option<usize> {
     (!has_control && is_plain_text(&rest[..length])).then_some(length)
 }
 
-/// Returns false for text, still escaped, that the engine may look into: nothing, spaces alone, the text of a JSON value, the
-/// end of an object, and braces that `hai` divides.
+/// Returns false for text, still escaped, that the engine may look into: nothing, spaces alone, the text of a JSON
+/// value, the end of an object, and braces that `hai` divides. Those that are escaped are never copied (`text_length`).
 fn is_plain_text(text: &str) -> bool {
-    if ends_object(text) || text.contains("}{") || text.contains(r"\u007") {
+    if ends_object(text) || text.contains("}{") {
         return false;
     }
     let mut rest = text;

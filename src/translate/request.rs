@@ -326,8 +326,8 @@ pub(crate) fn encode_input(input: RunAgentInput<'_>, agent: PeerDialect) -> (Str
     (body.as_str().to_owned(), losses)
 }
 
-/// Returns true if an agent gets answers to interrupts, which were added in 0.0.57. Only an agent that has interrupts is
-/// answered, so one of an unknown version has them.
+/// Returns true if an agent gets answers to interrupts, which were added in 0.0.57. Only an agent that has interrupts
+/// is answered, so one of an unknown version has them.
 fn is_answered(agent: PeerDialect, answers: Option<&Json<'_>>) -> bool {
     let is_unknown = agent.is_auto || agent.peer_version == PeerVersion::Any;
     let has_interrupts = agent.dialect.is_versioned() && agent.peer_version >= PeerVersion::V0_0_57;

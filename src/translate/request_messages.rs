@@ -79,8 +79,8 @@ pub(super) fn read_input_messages(
     Ok(messages)
 }
 
-/// Refuses a member whose name differs from one of these only in case: agents that ignore case (Go's encoding/json) would
-/// read it in place of the one that was checked.
+/// Refuses a member whose name differs from one of these only in case: agents that ignore case (Go's encoding/json)
+/// would read it in place of the one that was checked.
 pub(super) fn refuse_lookalikes(members: &Members<'_>, fields: &[Field], place: &str) -> Result<(), RequestRefusal> {
     for (key, _) in members {
         let MemberKey::Other(name) = key else { continue };

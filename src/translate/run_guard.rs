@@ -183,8 +183,8 @@ impl RunGuard {
     }
 
     /// Ends a run that was stopped on purpose: "close everything, RUN_FINISHED outcome cancelled" (specs §4.3), or
-    /// RUN_ERROR for a client that would show the run as complete because it does not read the outcome. Sends nothing if
-    /// rule-breaking events were sent, because the client's state would differ.
+    /// RUN_ERROR for a client that would show the run as complete because it does not read the outcome. Sends nothing
+    /// if rule-breaking events were sent, because the client's state would differ.
     pub(crate) fn cancel(
         &mut self,
         reads_outcome: bool,

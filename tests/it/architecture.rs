@@ -146,6 +146,12 @@ const EMPTY_NAMES: &[&str] = &["utils", "util", "common", "helpers", "helper", "
 /// The largest number of lines of a file in `src/`; files of unit tests may be longer.
 const LONGEST_FILE: usize = 500;
 
+/// The widest line of a comment, as `max_width` in rustfmt.toml, which does not wrap comments.
+const WIDEST_COMMENT: usize = 120;
+
+/// Files and folders with comments that are still wider. Add no rows; remove the row of what is wrapped.
+const STILL_WIDE: &[&str] = &["src/dialect/ag_ui_0/", "src/dialect/hai/", "src/event/repair.rs"];
+
 /// Files that are still longer. Add no rows; remove the row of a file that is short enough.
 const STILL_LONG: &[&str] = &[];
 
@@ -303,6 +309,9 @@ fn violations(files: &[(String, String)]) -> Vec<String> {
             check_file_shape(path, text, &mut report);
         }
         if path.ends_with(".rs") && path.starts_with("src/") {
+            if !STILL_WIDE.iter().any(|place| path.starts_with(place)) {
+                report_wide_comments(text, &mut report);
+            }
             let source = Source::read(text);
             if !is_in_module(path, WIRE_NAME_MODULES) && !is_unit_test(path) {
                 report_stray_wire_names(&source, &wire_names, &mut report);
@@ -477,6 +486,23 @@ fn check_file_shape(path: &str, text: &str, report: &mut impl FnMut(usize, Strin
     let stem = path.trim_end_matches(".rs");
     if let Some(empty) = stem.split('/').find(|part| EMPTY_NAMES.contains(part)) {
         report(1, format!("`{empty}` does not describe the contents; name the file after its purpose"));
+    }
+}
+
+/// Reports wide comments, other than diagrams and tables.
+fn report_wide_comments(text: &str, report: &mut impl FnMut(usize, String)) {
+    let mut is_diagram = false;
+    for (number, line) in text.lines().enumerate() {
+        let Some(comment) = line.trim_start().strip_prefix("//") else {
+            is_diagram = false;
+            continue;
+        };
+        let comment = comment.trim_start_matches(['/', '!', ' ']);
+        is_diagram ^= comment.starts_with("```");
+        let columns = line.chars().count();
+        if columns > WIDEST_COMMENT && !is_diagram && !comment.starts_with('|') {
+            report(number + 1, format!("a comment of {columns} columns; wrap it at {WIDEST_COMMENT}"));
+        }
     }
 }
 

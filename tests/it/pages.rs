@@ -48,6 +48,17 @@ fn shapes(source: &str) -> Vec<(String, String)> {
     all
 }
 
+/// Lists words; of patch versions in a row, the first and the last.
+fn join_words(words: &[&str]) -> String {
+    let patch = |word: &str| word.strip_prefix("0.0.")?.parse::<u32>().ok();
+    let runs = words.chunk_by(|one, next| patch(one).is_some_and(|one| patch(next) == Some(one + 1)));
+    let texts = runs.map(|run| match run {
+        [first, .., last] => format!("`{first}` to `{last}`"),
+        words => format!("`{}`", words.concat()),
+    });
+    texts.collect::<Vec<_>>().join(", ")
+}
+
 fn field_names(fields: &[Field]) -> String {
     fields.iter().map(|field| format!("`{}`", field.camel())).collect::<Vec<_>>().join(", ")
 }
@@ -85,12 +96,9 @@ fn dialect_section(out: &mut String, dialect: &Dialect, shapes: &[(String, Strin
         .option_names
         .iter()
         .map(|option| {
-            let words: Vec<_> = OPTION_CHOICES
-                .iter()
-                .filter(|(own, ..)| own == option)
-                .map(|(_, word, _)| format!("`{word}`"))
-                .collect();
-            if words.is_empty() { format!("`{option}`") } else { format!("`{option}` ({})", words.join(", ")) }
+            let words: Vec<_> =
+                OPTION_CHOICES.iter().filter(|(own, ..)| own == option).map(|(_, word, _)| *word).collect();
+            if words.is_empty() { format!("`{option}`") } else { format!("`{option}` ({})", join_words(&words)) }
         })
         .collect();
     if !options.is_empty() {

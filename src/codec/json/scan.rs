@@ -1,7 +1,7 @@
 //! Finds the members and elements of JSON text in one pass, without building values.
 //!
-//! The scanner accepts only text that serde_json accepts, with the same values (a test compares them). On anything else it
-//! gives up, and the caller uses serde_json, which explains the error.
+//! The scanner accepts only text that serde_json accepts, with the same values (a test compares them). On anything else
+//! it gives up, and the caller uses serde_json, which explains the error.
 
 use std::borrow::Cow;
 
@@ -45,7 +45,7 @@ impl<'a> ValueScanner<'a> {
         &mut self,
         on_member: impl FnMut(RawName<'a>, &'a str) -> Result<(), ScanFailure>,
     ) -> Result<(), ScanFailure> {
-        match self.next_byte() {
+        match self.peek_byte() {
             Some(b'{') => self.take_members(1, on_member),
             _ => Err(ScanFailure),
         }
@@ -53,7 +53,7 @@ impl<'a> ValueScanner<'a> {
 
     /// Takes an array, and passes on the text of each element.
     pub(super) fn take_array(&mut self, on_element: impl FnMut(&'a str)) -> Result<(), ScanFailure> {
-        match self.next_byte() {
+        match self.peek_byte() {
             Some(b'[') => self.take_elements(1, on_element),
             _ => Err(ScanFailure),
         }
@@ -66,11 +66,11 @@ impl<'a> ValueScanner<'a> {
 
     /// Succeeds if nothing but whitespace is left.
     pub(super) fn finish(&mut self) -> Result<(), ScanFailure> {
-        if self.next_byte().is_none() { Ok(()) } else { Err(ScanFailure) }
+        if self.peek_byte().is_none() { Ok(()) } else { Err(ScanFailure) }
     }
 
     fn value_at_depth(&mut self, depth: usize) -> Result<&'a str, ScanFailure> {
-        let first = self.next_byte().ok_or(ScanFailure)?;
+        let first = self.peek_byte().ok_or(ScanFailure)?;
         let start = self.at;
         match first {
             b'"' => drop(self.skip_string()?),
@@ -93,18 +93,18 @@ impl<'a> ValueScanner<'a> {
         mut on_member: impl FnMut(RawName<'a>, &'a str) -> Result<(), ScanFailure>,
     ) -> Result<(), ScanFailure> {
         self.at += 1;
-        if self.next_byte() == Some(b'}') {
+        if self.peek_byte() == Some(b'}') {
             self.at += 1;
             return Ok(());
         }
         loop {
             let name = self.take_name()?;
-            if self.next_byte() != Some(b':') {
+            if self.peek_byte() != Some(b':') {
                 return Err(ScanFailure);
             }
             self.at += 1;
             on_member(name, self.value_at_depth(depth)?)?;
-            if !self.takes_comma(b'}')? {
+            if !self.take_separator(b'}')? {
                 return Ok(());
             }
         }
@@ -113,13 +113,13 @@ impl<'a> ValueScanner<'a> {
     /// Takes the elements of an array whose bracket is the next byte.
     fn take_elements(&mut self, depth: usize, mut on_element: impl FnMut(&'a str)) -> Result<(), ScanFailure> {
         self.at += 1;
-        if self.next_byte() == Some(b']') {
+        if self.peek_byte() == Some(b']') {
             self.at += 1;
             return Ok(());
         }
         loop {
             on_element(self.value_at_depth(depth)?);
-            if !self.takes_comma(b']')? {
+            if !self.take_separator(b']')? {
                 return Ok(());
             }
         }
@@ -127,8 +127,8 @@ impl<'a> ValueScanner<'a> {
 
     /// Takes a comma and returns true, or takes the end and returns false.
     #[inline]
-    fn takes_comma(&mut self, end: u8) -> Result<bool, ScanFailure> {
-        let next = self.next_byte();
+    fn take_separator(&mut self, end: u8) -> Result<bool, ScanFailure> {
+        let next = self.peek_byte();
         self.at += 1;
         match next {
             Some(b',') => Ok(true),
@@ -139,7 +139,7 @@ impl<'a> ValueScanner<'a> {
 
     #[inline]
     fn take_name(&mut self) -> Result<RawName<'a>, ScanFailure> {
-        if self.next_byte() != Some(b'"') {
+        if self.peek_byte() != Some(b'"') {
             return Err(ScanFailure);
         }
         let start = self.at + 1;
@@ -147,9 +147,9 @@ impl<'a> ValueScanner<'a> {
         self.text.get(start..self.at - 1).map(|text| RawName { text, has_escapes }).ok_or(ScanFailure)
     }
 
-    /// Skips whitespace and returns the byte after it.
+    /// Skips whitespace, and returns the next byte without taking it.
     #[inline]
-    fn next_byte(&mut self) -> Option<u8> {
+    fn peek_byte(&mut self) -> Option<u8> {
         loop {
             match self.text.as_bytes().get(self.at) {
                 Some(b' ' | b'\n' | b'\t' | b'\r') => self.at += 1,
@@ -181,9 +181,9 @@ impl<'a> ValueScanner<'a> {
     }
 
     fn skip_word(&mut self, word: &str) -> Result<(), ScanFailure> {
-        let is_it = self.text.as_bytes()[self.at..].starts_with(word.as_bytes());
+        let matches = self.text.as_bytes()[self.at..].starts_with(word.as_bytes());
         self.at += word.len();
-        if is_it { Ok(()) } else { Err(ScanFailure) }
+        if matches { Ok(()) } else { Err(ScanFailure) }
     }
 
     fn skip_number(&mut self) -> Result<(), ScanFailure> {
@@ -208,8 +208,8 @@ impl<'a> ValueScanner<'a> {
         Ok(())
     }
 
-    fn skip_if(&mut self, is_it: impl Fn(u8) -> bool) -> bool {
-        let is_next = self.text.as_bytes().get(self.at).is_some_and(|byte| is_it(*byte));
+    fn skip_if(&mut self, accepts: impl Fn(u8) -> bool) -> bool {
+        let is_next = self.text.as_bytes().get(self.at).is_some_and(|byte| accepts(*byte));
         self.at += usize::from(is_next);
         is_next
     }

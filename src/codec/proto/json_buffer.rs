@@ -1,7 +1,7 @@
 //! JSON text with a size limit.
 
 use super::MessageError;
-use crate::event::Json;
+use crate::event::{Json, needs_no_escape};
 
 #[derive(Debug)]
 pub(super) struct JsonBuffer {
@@ -24,7 +24,7 @@ impl JsonBuffer {
     }
 
     pub(crate) fn string(&mut self, text: &str) -> Result<(), MessageError> {
-        if text.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\') {
+        if needs_no_escape(text) {
             self.push("\"")?;
             self.push(text)?;
             return self.push("\"");

@@ -5,8 +5,8 @@ use crate::config::section::{Required, section};
 use crate::config::text::{OneOrList, Scalar, Shorthand, Spanned, scalar_or_mapping, text};
 
 section! {
-    /// Listeners, each an IP address and a port such as `0.0.0.0:8787` or `[::1]:8787` (port 0 takes a free one), a Unix socket
-    /// such as `unix:/run/diglot/data.sock`, or a mapping with one of them as its `address`.
+    /// Listeners, each an IP address and a port such as `0.0.0.0:8787` or `[::1]:8787` (port 0 takes a free one), a
+    /// Unix socket such as `unix:/run/diglot/data.sock`, or a mapping with one of them as its `address`.
     pub(crate) struct ListenersSpec {
         /// The data plane, which clients connect to. One listener or a list.
         pub(crate) data: Spanned<SocketListSpec> = listener("127.0.0.1:8787");
@@ -40,8 +40,8 @@ section! {
         pub(crate) mode: Option<Scalar<kind::Mode>>;
         /// TLS settings. With them, the listener accepts only TLS.
         pub(crate) tls: Option<Spanned<ListenerTlsSpec>>;
-        /// Requires a header of the PROXY protocol, version 1 or 2, at the start of each connection: `true` or `false`. Its
-        /// address is used as the client's address if the connection comes from one of `trusted_proxies`.
+        /// Requires a header of the PROXY protocol, version 1 or 2, at the start of each connection: `true` or `false`.
+        /// Its address is used as the client's address if the connection comes from one of `trusted_proxies`.
         pub(crate) proxy_protocol: Scalar<kind::Truth> = text("false");
     }
 }

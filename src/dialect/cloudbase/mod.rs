@@ -34,7 +34,8 @@ pub(crate) static CLOUDBASE: Dialect = Dialect {
     message: MessageFormat { has_plain_snapshots: true, ..AG_UI.message },
     // 常见错误码: the gateway's own stream errors use these codes; the mapping is a guess. Codes without one of these five
     // are unchanged, since the list has only common codes. A refusal before the stream has the same code: its problem
-    // document keeps the gateway's in `type`, which the manual explains, and which the five codes could not distinguish.
+    // document keeps the gateway's in `type`, which the manual explains, and which the five codes could not
+    // distinguish.
     value_aliases: &[
         code("invalid_request", "INVALID_REQUEST"),
         code("unsupported_media_type", "INVALID_REQUEST"),

@@ -16,8 +16,9 @@ use crate::dialect::event_shapes::{ARGS_IN_START, remove_start_note};
 use crate::dialect::interrupts;
 use crate::dialect::memory_limits;
 use crate::dialect::row::EventRow;
-use crate::dialect::table::{Dialect, PeerDialect};
+use crate::dialect::table::PeerDialect;
 use crate::event::{Event, EventType, Field, IdMap, Json, JsonType, Members, find_member};
+use std::borrow::Cow;
 
 pub(super) const ARGS_MEMBER: &str = "args";
 
@@ -25,7 +26,6 @@ pub(super) const ARGS_MEMBER: &str = "args";
 #[derive(Debug)]
 pub(super) struct CloudbaseAdapter {
     peer: PeerDialect,
-    dialect: &'static Dialect,
     pending_start: Option<Event<'static>>,
     /// arguments `{}` of a start, until the next event, which may have others
     empty_arguments: Option<Event<'static>>,
@@ -82,7 +82,6 @@ impl CloudbaseAdapter {
     pub(super) fn boxed(peer: PeerDialect) -> Box<dyn DialectAdapter> {
         Box::new(CloudbaseAdapter {
             peer,
-            dialect: peer.dialect,
             pending_start: None,
             empty_arguments: None,
             start_arguments: IdMap::default(),
@@ -92,7 +91,7 @@ impl CloudbaseAdapter {
 
     /// Remembers arguments that need no continuation.
     fn add_arguments(&mut self, call: &Json<'_>, args: &Json<'_>) {
-        let text = args.text().unwrap_or_else(|| args.as_str().into());
+        let text = argument_text(args);
         if json::parse_value(&text).is_none_or(|value| value.json_type() != JsonType::Object) {
             return;
         }
@@ -112,20 +111,20 @@ impl CloudbaseAdapter {
         let Some(mut empty) = self.empty_arguments.take() else { return };
         let has_arguments = |event: &&Event<'_>| {
             event.kind == EventType::ToolCallArgs
-                && event.get(Field::ToolCallId).zip(empty.get(Field::ToolCallId)).is_some_and(|(a, b)| a.is_same(b))
+                && has_same_call(event, &empty)
                 && event.get(Field::Delta).is_some_and(|delta| delta.text().is_none_or(|text| !text.trim().is_empty()))
         };
         if event.filter(has_arguments).is_some() {
             let delta = empty.get_or_empty(Field::Delta);
             self.remove_arguments(&empty.get_or_empty(Field::ToolCallId));
             empty.set(Field::Delta, Json::EMPTY_STRING);
-            carry::pack(&mut empty, self.dialect.name, vec![(carry::extension_key(REPEATED_NOTE), delta)]);
+            carry::pack(&mut empty, self.peer.dialect.name, vec![(carry::extension_key(REPEATED_NOTE), delta)]);
         }
         sink.emit(empty);
     }
 
     fn hold_or_pass<'a>(&mut self, event: Event<'a>, canonical_type: Option<&'static str>) -> ReleasedEvents<'a> {
-        if event.kind == EventType::ToolCallStart && has_start_note(&event, self.dialect.name) {
+        if event.kind == EventType::ToolCallStart && has_start_note(&event, self.peer.dialect.name) {
             self.pending_start = Some(event.into_owned());
             return ReleasedEvents::default();
         }
@@ -146,7 +145,11 @@ impl CloudbaseAdapter {
                 .and_then(Json::text)
                 .and_then(|text| json::parse_value(&text).map(Json::into_owned));
             if let Some(args) = args {
-                carry::pack(&mut calls[at - 1], self.dialect.name, vec![(carry::extension_key(ARGS_MEMBER), args)]);
+                carry::pack(
+                    &mut calls[at - 1],
+                    self.peer.dialect.name,
+                    vec![(carry::extension_key(ARGS_MEMBER), args)],
+                );
             }
         }
         calls.into_iter().for_each(|call| released.push_event(call, Some("")));
@@ -161,10 +164,10 @@ impl DialectAdapter for CloudbaseAdapter {
         mut parts: IncomingEvent<'_>,
         sink: &mut dyn CanonicalSink,
     ) -> Result<(), UnreadableEvent> {
-        let dialect = self.dialect.name;
+        let dialect = self.peer.dialect.name;
         self.release_empty_arguments(None, sink);
         if row.kind == EventType::RunError {
-            nested_error::read_nested(&mut parts, self.dialect);
+            nested_error::read_nested(&mut parts, self.peer.dialect);
             sink.emit(parts.into_event(dialect));
             return Ok(());
         }
@@ -180,7 +183,7 @@ impl DialectAdapter for CloudbaseAdapter {
         carry::add_note(&mut own, ARGS_IN_START);
         let call = event.get_or_empty(Field::ToolCallId);
         self.add_arguments(&call, &args);
-        let is_empty = without_whitespace(&args.text().unwrap_or_else(|| args.as_str().into())) == "{}";
+        let is_empty = without_whitespace(&argument_text(&args)) == "{}";
         carry::pack(&mut event, dialect, own);
         sink.emit(event);
         let mut more = Event::new(EventType::ToolCallArgs).with(Field::ToolCallId, call);
@@ -203,7 +206,8 @@ impl DialectAdapter for CloudbaseAdapter {
         Ok(())
     }
 
-    /// Empties arguments that the start of their call had already: the client would join both to a text that is no JSON.
+    /// Empties arguments that the start of their call had already: the client would join both to a text that is no
+    /// JSON.
     fn read_other(&mut self, event: &mut Event<'_>, sink: &mut dyn CanonicalSink) {
         self.release_empty_arguments(Some(event), sink);
         if self.start_arguments.is_empty() {
@@ -215,7 +219,7 @@ impl DialectAdapter for CloudbaseAdapter {
             EventType::ToolCallArgs => {
                 let Some(arguments) = self.start_arguments.get_mut(&call) else { return };
                 let delta = event.get_or_empty(Field::Delta);
-                let text = delta.text().unwrap_or_else(|| delta.as_str().into());
+                let text = argument_text(&delta);
                 if arguments.repeats(&text) {
                     let mut own = Members::new();
                     if delta.json_type() != JsonType::String {
@@ -223,7 +227,7 @@ impl DialectAdapter for CloudbaseAdapter {
                     }
                     own.push((carry::extension_key(REPEATED_NOTE), Json::string(&text)));
                     event.set(Field::Delta, Json::EMPTY_STRING);
-                    carry::pack(event, self.dialect.name, own);
+                    carry::pack(event, self.peer.dialect.name, own);
                 }
             }
             _ => {}
@@ -239,7 +243,7 @@ impl DialectAdapter for CloudbaseAdapter {
     }
 
     fn buffer<'a>(&mut self, mut event: Event<'a>, canonical_type: Option<&'static str>, _: i64) -> ReleasedEvents<'a> {
-        let dialect = self.dialect.name;
+        let dialect = self.peer.dialect.name;
         if event.kind == EventType::ToolCallArgs
             && let Some(delta) = carry::take_carried(&mut event, dialect, REPEATED_NOTE)
         {
@@ -249,12 +253,8 @@ impl DialectAdapter for CloudbaseAdapter {
             return self.write_finish(event, canonical_type);
         }
         let Some(mut start) = self.pending_start.take() else { return self.hold_or_pass(event, canonical_type) };
-        let fits = has_start_note(&event, dialect)
-            && event.kind == EventType::ToolCallArgs
-            && start
-                .get(Field::ToolCallId)
-                .zip(event.get(Field::ToolCallId))
-                .is_some_and(|(one, other)| one.is_same(other));
+        let fits =
+            has_start_note(&event, dialect) && event.kind == EventType::ToolCallArgs && has_same_call(&start, &event);
         if !fits {
             let mut released = ReleasedEvents::pass(start, None);
             self.hold_or_pass(event, canonical_type).into_iter().for_each(|later| released.push(later));
@@ -272,10 +272,19 @@ impl DialectAdapter for CloudbaseAdapter {
 
     fn write(&mut self, row: &'static EventRow, outgoing: &mut OutgoingEvent<'_>) {
         if row.kind == EventType::RunError {
-            return nested_error::write_nested(outgoing, self.dialect);
+            return nested_error::write_nested(outgoing, self.peer.dialect);
         }
         remove_start_note(outgoing);
     }
+}
+
+/// Returns arguments as text, which they may be already.
+fn argument_text<'j>(args: &'j Json<'_>) -> Cow<'j, str> {
+    args.text().unwrap_or_else(|| args.as_str().into())
+}
+
+fn has_same_call(one: &Event<'_>, other: &Event<'_>) -> bool {
+    one.get(Field::ToolCallId).zip(other.get(Field::ToolCallId)).is_some_and(|(one, other)| one.is_same(other))
 }
 
 fn has_start_note(event: &Event<'_>, dialect: &str) -> bool {

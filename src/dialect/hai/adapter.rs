@@ -298,7 +298,7 @@ impl DialectAdapter for HaiAdapter {
         self.block_reader.finish(false, self.peer.dialect.name, sink);
     }
 
-    fn added_text<'a>(&mut self, delta: &'a Json<'_>) -> Option<Json<'a>> {
+    fn take_added_text<'a>(&mut self, delta: &'a Json<'_>) -> Option<Json<'a>> {
         let text = block_text(delta)?;
         Some(if self.block_reader.skip_repeated(&text) { Json::EMPTY_STRING } else { text })
     }

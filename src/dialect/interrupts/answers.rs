@@ -47,8 +47,8 @@ pub(crate) fn apply_answers(
     });
 }
 
-/// Returns the `resume` entries for the last run. If there is an answer or a message, unanswered interrupts are included,
-/// because the agent waits for all of them. `known` has those that the request itself resumes.
+/// Returns the `resume` entries for the last run. If there is an answer or a message, unanswered interrupts are
+/// included, because the agent waits for all of them. `known` has those that the request itself resumes.
 ///
 /// Only answers after the assistant's last reply or call count; earlier ones belong to earlier runs.
 fn collect_answers(form: InterruptForm, messages: &[MessageMembers<'_>], known: &IdMap<()>) -> InterruptAnswers {

@@ -17,8 +17,8 @@ const CALL_ARGUMENTS: [&str; 3] = [REASON, MESSAGE, RESPONSE_SCHEMA];
 /// Maximum questions of a run; the outcome carries all interrupts.
 const MAX_QUESTIONS: usize = 256;
 
-/// The reason of an interrupt that asks for input. AG-UI names two others, `tool_call` and `confirmation`; an agent's own
-/// reasons are a guess by their words.
+/// The reason of an interrupt that asks for input. AG-UI names two others, `tool_call` and `confirmation`; an agent's
+/// own reasons are a guess by their words.
 const INPUT_REQUIRED: &str = "input_required";
 const CONFIRMATION_REASONS: [&str; 3] = ["tool_call", "confirm", "approv"];
 
@@ -111,8 +111,9 @@ pub(crate) fn take_interrupts(finish: &mut Event<'_>) -> Vec<PendingInterrupt> {
     interrupts
 }
 
-/// Returns the start, arguments and end of a call for each interrupt, if the peer's user is asked by a tool. The calls after
-/// the first name its message, so that a client has all questions of a run in one message, whatever the order of the answers.
+/// Returns the start, arguments and end of a call for each interrupt, if the peer's user is asked by a tool. The calls
+/// after the first name its message, so that a client has all questions of a run in one message, whatever the order of
+/// the answers.
 pub(crate) fn write_calls(finish: &mut Event<'_>, peer: &PeerDialect) -> Vec<Event<'static>> {
     let Some(InterruptForm::ToolCall(tools)) = peer.interrupt_form() else { return Vec::new() };
     if finish.kind != EventType::RunFinished {

@@ -5,8 +5,8 @@
 //!   interrupt:x        ──▶  agent:interrupt:x             ──▶  interrupt:x
 //!   agent:interrupt:x  ──▶  agent:agent:interrupt:x       ──▶  agent:interrupt:x
 //! ```
-//! So `interrupt:<id>` is always the gateway's, and a question collides with nothing. The prefix alone restores the id in
-//! a request, since not every client sends metadata back; events carry the original members.
+//! So `interrupt:<id>` is always the gateway's, and a question collides with nothing. The prefix alone restores the id
+//! in a request, since not every client sends metadata back; events carry the original members.
 
 use super::{PREFIX, strip_prefix};
 use crate::codec::json;

@@ -1,6 +1,7 @@
 //! Text messages of `social-app`: each is a single event, the end of the message.
 //!
-//! Reading expands the event into start, text, activity and end. Writing buffers until the message ends (`message_buffer`):
+//! Reading expands the event into start, text, activity and end. Writing buffers until the message ends
+//! (`message_buffer`):
 //! ```text
 //!   START ─▶ BufferedMessage ── CONTENT, ui_schema ──▶ … ── END ──▶ one event
 //!                                         └── the run fails ──▶ one event, without an end

@@ -13,7 +13,7 @@ use futures_util::future::join_all;
 use http::HeaderName;
 use std::collections::HashSet;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Maximum length of a key in bytes; `diglot token` creates keys of 47 bytes.
@@ -159,16 +159,12 @@ impl ApiKeyIndex {
 
 fn to_identity(source: &Arc<str>, key: &ApiKeyConfig) -> Identity {
     Identity {
-        method: AuthMethod::ApiKey,
-        source: Arc::clone(source),
-        subject: key.subject.clone(),
         tenant: key.tenant.clone(),
         tier: key.tier.clone(),
         scopes: key.scopes.clone(),
         expires: key.expires.map(|seconds| UNIX_EPOCH + Duration::from_secs(seconds)),
         key_id: Some(key.id.clone()),
-        claims: serde_json::Map::new(),
-        run_key: OnceLock::new(),
+        ..Identity::new(AuthMethod::ApiKey, Arc::clone(source), key.subject.clone())
     }
 }
 

@@ -104,7 +104,7 @@ impl Authenticator {
     }
 
     pub(super) fn issuers_for<'a>(&'a self, matched: &'a RouteMatch) -> impl Iterator<Item = &'a Arc<TokenIssuer>> {
-        self.issuers.iter().filter(|issuer| matched.access.methods.iter().any(|name| **name == *issuer.name))
+        self.issuers.iter().filter(|issuer| accepts(matched, issuer))
     }
 
     pub(super) async fn authenticate(
@@ -152,8 +152,7 @@ impl Authenticator {
         }
         let token = UnverifiedToken::parse(text)?;
         let issuer = self.by_issuer.get(token.issuer()?).map(|at| &self.issuers[*at]);
-        let is_accepted = |issuer: &&Arc<TokenIssuer>| matched.access.methods.iter().any(|name| **name == *issuer.name);
-        issuer.filter(is_accepted).ok_or(AuthReason::Issuer)?.verify(token, digest, text.len(), now).await
+        issuer.filter(|issuer| accepts(matched, issuer)).ok_or(AuthReason::Issuer)?.verify(token, digest, now).await
     }
 
     /// Looks for the API key in the route's lists for this header field.
@@ -175,4 +174,8 @@ impl Authenticator {
         }
         Err((AuthMethod::ApiKey, reason))
     }
+}
+
+fn accepts(matched: &RouteMatch, issuer: &TokenIssuer) -> bool {
+    matched.access.methods.iter().any(|name| **name == *issuer.name)
 }

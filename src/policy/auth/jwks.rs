@@ -10,9 +10,8 @@
 //! Each issuer has one fetching task, which all waiting requests share.
 
 use super::document::{DocumentFetcher, DocumentUrl, DocumentUrlError, FetchError};
-use super::jwt::UnverifiedToken;
+use super::jwt::{UnverifiedToken, VerifiedCaller};
 use super::key_set::{KeySet, KeySetError};
-use super::verified_callers::VerifiedCaller;
 use crate::config::access::{Algorithm, IssuerConfig as Settings, IssuerKeysConfig};
 use crate::config::source::KeyMismatch;
 use crate::net::digest::Sha256Digest;
@@ -124,8 +123,10 @@ fn retry_delay(failures: u32) -> Duration {
     FIRST_RETRY_DELAY.saturating_mul(1 << (failures - 1).min(6)).min(MAX_RETRY_DELAY)
 }
 
-fn check_signature(keys: Option<&KeySet>, token: &UnverifiedToken<'_>) -> Result<(), AuthReason> {
-    keys.ok_or(AuthReason::KeysUnavailable)?.verify(token)
+/// Returns the keys if one of them verifies the token.
+fn check_signature(keys: Option<&Arc<KeySet>>, token: &UnverifiedToken<'_>) -> Result<Arc<KeySet>, AuthReason> {
+    let keys = keys.ok_or(AuthReason::KeysUnavailable)?;
+    keys.verify(token).map(|()| Arc::clone(keys))
 }
 
 pub(super) struct IssuerHealth {
@@ -168,24 +169,23 @@ impl TokenIssuer {
         }
     }
 
-    /// Returns the caller of a token that was verified with the present keys, if the token is still valid. `None` if the
-    /// token has to be verified.
+    /// Returns the verdict on a token that the present keys have verified before: its caller, or that it is not valid
+    /// now. `None` if it is unknown.
     pub(crate) fn recall(&self, digest: &Sha256Digest, now: SystemTime) -> Option<Result<Arc<Identity>, AuthReason>> {
         let VerifiedCaller { identity, times, .. } = self.keys()?.callers.find(digest)?;
         Some(times.check(self.settings.leeway, now).map(|()| identity))
     }
 
-    /// Verifies a token, whose text has this digest and length.
+    /// Verifies a token, whose text has this digest.
     pub(crate) async fn verify(
         &self,
         token: UnverifiedToken<'_>,
         digest: Sha256Digest,
-        length: usize,
         now: SystemTime,
     ) -> Result<Arc<Identity>, AuthReason> {
         token.check_header(&self.settings)?;
-        let mut keys = self.keys();
-        let mut checked = check_signature(keys.as_deref(), &token);
+        let keys = self.keys();
+        let mut checked = check_signature(keys.as_ref(), &token);
         if let IssuerKeySource::Remote(remote) = &self.source
             && checked.is_err()
             && !keys.as_ref().is_some_and(|keys| keys.has_named_key(&token))
@@ -194,16 +194,13 @@ impl TokenIssuer {
             let refreshed = self.keys();
             // With the same keys, a forged token would cost twice as much.
             if keys.as_ref().map(Arc::as_ptr) != refreshed.as_ref().map(Arc::as_ptr) {
-                checked = check_signature(refreshed.as_deref(), &token);
-                keys = refreshed;
+                checked = check_signature(refreshed.as_ref(), &token);
             }
         }
-        checked?;
-        let times = token.times();
-        let identity = Arc::new(token.into_identity(&self.settings, &self.name, now)?);
-        if let Some(keys) = keys {
-            keys.callers.insert(digest, VerifiedCaller { identity: Arc::clone(&identity), times: times?, length });
-        }
+        let keys = checked?;
+        let caller = token.into_caller(&self.settings, &self.name, now)?;
+        let identity = Arc::clone(&caller.identity);
+        keys.callers.insert(digest, caller);
         Ok(identity)
     }
 

@@ -1,7 +1,7 @@
 //! JSON Web Tokens (RFC 7519) in compact form: parsing and validation.
 //!
 //! ```text
-//!   text ─parse─▶ UnverifiedToken ─signature, by the issuer's keys─▶ verified ─check claims─▶ Identity
+//!   text ─parse─▶ UnverifiedToken ─signature, by the issuer's keys─▶ verified ─check claims─▶ VerifiedCaller
 //!                   └ `iss`, still unverified, selects the keys
 //! ```
 //! Signatures are verified by `jsonwebtoken` (see `key_set`). Its claim validation is not used: it needs the key before
@@ -18,7 +18,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use serde_json::{Map, Value};
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Maximum length of a token in bytes.
@@ -41,6 +41,8 @@ pub(super) struct UnverifiedToken<'t> {
     pub(crate) key_id: Option<String>,
     typ: Option<String>,
     claims: Map<String, Value>,
+    /// of the whole text
+    length: usize,
 }
 
 /// Returns whether a bearer credential looks like a token: unlike an API key, it has two dots.
@@ -70,21 +72,22 @@ impl<'t> UnverifiedToken<'t> {
         if ["crit", "b64", "zip", "jku", "jwk", "x5u", "x5c"].iter().any(|name| header.contains_key(*name)) {
             return Err(AuthReason::Critical);
         }
-        let text = |name: &str| match header.get(name) {
+        let member = |name: &str| match header.get(name) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.clone())),
             Some(_) => Err(AuthReason::Malformed),
         };
         // Compared exactly; `none` is never in the list.
-        let algorithm = text("alg")?.and_then(|name| Algorithm::ALL.iter().find(|one| one.name() == name));
+        let algorithm = member("alg")?.and_then(|name| Algorithm::ALL.iter().find(|one| one.name() == name));
         let algorithm = *algorithm.ok_or(AuthReason::Algorithm)?;
         Ok(UnverifiedToken {
             signing_input: signed,
             algorithm,
-            key_id: text("kid")?,
-            typ: text("typ")?,
+            key_id: member("kid")?,
+            typ: member("typ")?,
             claims: parse_object(claims)?,
             signature: decode_base64(signature)?,
+            length: text.len(),
         })
     }
 
@@ -108,18 +111,14 @@ impl<'t> UnverifiedToken<'t> {
         }
     }
 
-    pub(crate) fn times(&self) -> Result<TokenTimes, AuthReason> {
-        TokenClaims(&self.claims).times()
-    }
-
     /// Validates the claims and returns the caller. Call this only after verifying the signature with a key of
     /// `issuer`.
-    pub(crate) fn into_identity(
+    pub(crate) fn into_caller(
         self,
         issuer: &IssuerConfig,
         name: &Arc<str>,
         now: SystemTime,
-    ) -> Result<Identity, AuthReason> {
+    ) -> Result<VerifiedCaller, AuthReason> {
         let claims = TokenClaims(&self.claims);
         // RFC 7519, section 4.1.1: "The "iss" value is a case-sensitive string".
         if self.issuer()? != issuer.issuer {
@@ -130,19 +129,26 @@ impl<'t> UnverifiedToken<'t> {
         claims.check_audience(&issuer.audiences)?;
         let names = &issuer.claims;
         let optional = |name: &Option<String>| name.as_ref().map_or(Ok(None), |name| claims.name_claim(name));
-        Ok(Identity {
-            method: AuthMethod::Jwt,
-            source: Arc::clone(name),
-            subject: claims.name_claim(&names.subject)?.ok_or(AuthReason::Claims)?,
+        let subject = claims.name_claim(&names.subject)?.ok_or(AuthReason::Claims)?;
+        let identity = Identity {
             tenant: optional(&names.tenant)?,
             tier: optional(&names.tier)?,
             scopes: claims.scopes(&names.scopes)?,
             expires: Some(UNIX_EPOCH + Duration::from_secs_f64(times.expires + issuer.leeway.as_secs_f64())),
-            key_id: None,
             claims: self.claims,
-            run_key: OnceLock::new(),
-        })
+            ..Identity::new(AuthMethod::Jwt, Arc::clone(name), subject)
+        };
+        Ok(VerifiedCaller { identity: Arc::new(identity), times, length: self.length })
     }
+}
+
+/// The caller of a token that was verified in full.
+#[derive(Clone)]
+pub(super) struct VerifiedCaller {
+    pub(super) identity: Arc<Identity>,
+    pub(super) times: TokenTimes,
+    /// length of the token
+    pub(super) length: usize,
 }
 
 /// When a token is valid, in seconds since the epoch.

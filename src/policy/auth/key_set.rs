@@ -33,8 +33,8 @@ const MAX_TRIES: usize = 8;
 /// algorithms."
 const RSA_BITS: std::ops::RangeInclusive<usize> = 2048..=8192;
 
-/// Minimum secret length (RFC 7518, section 3.2): "A key of the same size as the hash output or larger MUST be used"; 32
-/// bytes for HS256.
+/// Minimum secret length (RFC 7518, section 3.2): "A key of the same size as the hash output or larger MUST be used";
+/// 32 bytes for HS256.
 const MIN_SECRET_BYTES: usize = 32;
 
 const NO_ALGORITHM: &str = "fits no algorithm of the issuer's `algorithms`";
@@ -231,7 +231,8 @@ impl VerifyingKey {
     }
 
     fn from_public_jwk(jwk: &Jwk, allowed: &[Algorithm]) -> Result<VerifyingKey, &'static str> {
-        // RFC 7517, section 4.4: "The "alg" (algorithm) parameter identifies the algorithm intended for use with the key."
+        // RFC 7517, section 4.4: "The "alg" (algorithm) parameter identifies the algorithm intended for use with the
+        // key."
         let only = jwk.common.key_algorithm.map(|only| only.to_string());
         let fitting = fitting_algorithms(&jwk.algorithm)?;
         let is_usable = |one: &Algorithm| fitting.contains(one) && only.as_ref().is_none_or(|only| only == one.name());

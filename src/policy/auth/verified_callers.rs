@@ -1,15 +1,13 @@
 //! Callers whose tokens were verified in full.
 //!
-//! A client sends the same token with every run. Everything about it but the times follows from its text, the keys and the
-//! settings of its issuer, so a token that was accepted is found by its digest, and only its times are checked again. A set
-//! of other keys, and an issuer with other settings, begin without a memory.
+//! A client sends the same token with every run. Everything about it but the times follows from its text, the keys and
+//! the settings of its issuer, so a token that was accepted is found by its digest, and only its times are checked
+//! again. A set of other keys, and an issuer with other settings, start empty.
 
-use super::jwt::TokenTimes;
+use super::jwt::VerifiedCaller;
 use crate::net::digest::Sha256Digest;
-use crate::policy::identity::Identity;
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::Arc;
 
 /// Maximum length of all remembered tokens of one key set together. Callers can only add tokens that their issuer has
 /// signed; the claims of one take a few times its length.
@@ -17,14 +15,6 @@ const MAX_REMEMBERED_BYTES: usize = 512 << 10;
 
 #[derive(Default)]
 pub(super) struct VerifiedCallers(Mutex<CallerGenerations>);
-
-#[derive(Clone)]
-pub(super) struct VerifiedCaller {
-    pub(super) identity: Arc<Identity>,
-    pub(super) times: TokenTimes,
-    /// length of the token
-    pub(super) length: usize,
-}
 
 /// When the recent half is full, it replaces the older one: what was used in between is kept.
 #[derive(Default)]
@@ -71,23 +61,13 @@ impl CallerGenerations {
 mod tests {
     use super::*;
     use crate::net::digest::sha256;
+    use crate::policy::auth::jwt::TokenTimes;
+    use crate::policy::identity::Identity;
     use crate::telemetry::label::AuthMethod;
-    use serde_json::Map;
-    use std::sync::OnceLock;
+    use std::sync::Arc;
 
     fn caller(subject: &str, length: usize) -> VerifiedCaller {
-        let identity = Identity {
-            method: AuthMethod::Jwt,
-            source: "corp".into(),
-            subject: subject.to_owned(),
-            tenant: None,
-            tier: None,
-            scopes: Vec::new(),
-            expires: None,
-            key_id: None,
-            claims: Map::new(),
-            run_key: OnceLock::new(),
-        };
+        let identity = Identity::new(AuthMethod::Jwt, "corp".into(), subject.to_owned());
         VerifiedCaller { identity: Arc::new(identity), times: TokenTimes::default(), length }
     }
 

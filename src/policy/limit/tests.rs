@@ -9,7 +9,6 @@ use http::{HeaderName, Request};
 use std::collections::HashSet;
 use std::net::IpAddr;
 use std::num::{NonZeroU32, NonZeroUsize};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn quota(requests: u32, per: Duration, burst: u32) -> RateLimitQuota {
@@ -140,16 +139,9 @@ fn continues_locally_from_the_shared_remaining_quota() {
 
 fn identity(subject: &str, tenant: Option<&str>) -> Identity {
     Identity {
-        method: AuthMethod::Jwt,
-        source: "issuer".into(),
-        subject: subject.to_owned(),
         tenant: tenant.map(str::to_owned),
-        tier: None,
-        scopes: Vec::new(),
-        expires: None,
-        key_id: None,
         claims: serde_json::from_str(r#"{"plan": {"id": 7}, "team": "red", "a.b": "dotted"}"#).expect("JSON"),
-        run_key: OnceLock::new(),
+        ..Identity::new(AuthMethod::Jwt, "issuer".into(), subject.to_owned())
     }
 }
 

@@ -127,7 +127,8 @@ pub(super) struct ActiveRequest {
 }
 
 impl ActiveRequest {
-    /// Starts [`SEND_TIMEOUT`] for a response of known size. Responses of unknown size notice a stalled client themselves.
+    /// Starts [`SEND_TIMEOUT`] for a response of known size. Responses of unknown size notice a stalled client
+    /// themselves.
     fn begin_response(&mut self, size: SizeHint) {
         if size.exact().is_none_or(|bytes| bytes == 0) {
             return;

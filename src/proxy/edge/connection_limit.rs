@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Maximum number of refused connections that stay open until their clients have read the refusal, and at most a quarter
-/// of the connections.
+/// Maximum number of refused connections that stay open until their clients have read the refusal, and at most a
+/// quarter of the connections.
 const MAX_LINGERING: usize = 256;
 
 /// Maximum number of connections to the status listeners: far more than kubelet, Prometheus and operators need.

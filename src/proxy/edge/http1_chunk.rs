@@ -1,4 +1,4 @@
-//! A chunk of an HTTP/1 response on its way to the socket, in one write with what is around it.
+//! The framing of an HTTP/1 response, and a chunk on its way to the socket, in one write with what is around it.
 
 use crate::proxy::spare_buffer;
 use bytes::Bytes;
@@ -21,6 +21,44 @@ pub(super) struct Http1Chunk {
 
 const MAX_SIZE_LINE: usize = 2 * size_of::<usize>() + 2;
 
+const HEAD_END: &[u8] = b"\r\n\r\n";
+
+/// The place where the body of a response ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BodyFraming {
+    /// another request may follow
+    Chunked,
+    ChunkedThenClose,
+    /// the body ends when the connection closes
+    UntilClose,
+}
+
+impl BodyFraming {
+    /// Parses the head once hyper has encoded all of it, skipping interim responses (1xx).
+    pub(super) fn parse(encoded: &[u8]) -> Option<BodyFraming> {
+        let end = memchr::memmem::find(encoded, HEAD_END)?;
+        let (head, rest) = encoded.split_at(end + HEAD_END.len());
+        // "HTTP/1.1 100": the first digit of the status.
+        if head.get(9) == Some(&b'1') {
+            return BodyFraming::parse(rest);
+        }
+        let mut is_chunked = false;
+        let mut closes = false;
+        let mut start = 0;
+        for end in memchr::memchr_iter(b'\n', head) {
+            let line = head[start..end].trim_ascii();
+            is_chunked |= line.eq_ignore_ascii_case(b"transfer-encoding: chunked");
+            closes |= line.eq_ignore_ascii_case(b"connection: close");
+            start = end + 1;
+        }
+        Some(match (is_chunked, closes) {
+            (true, false) => BodyFraming::Chunked,
+            (true, true) => BodyFraming::ChunkedThenClose,
+            (false, _) => BodyFraming::UntilClose,
+        })
+    }
+}
+
 pub(super) enum ChunkData {
     Shared(Bytes),
     /// perhaps the thread's spare buffer
@@ -37,27 +75,29 @@ impl ChunkData {
 }
 
 impl Http1Chunk {
-    pub(super) fn new(data: ChunkData, is_chunked: bool, is_last: bool) -> Self {
+    pub(super) fn new(data: ChunkData, framing: BodyFraming, is_last: bool) -> Self {
         let length = data.as_slice().len();
         let mut size_line = [0; MAX_SIZE_LINE];
         let mut unused = size_line.as_mut_slice();
+        let is_chunked = framing != BodyFraming::UntilClose;
         // An empty chunk would end the body.
         if is_chunked && length > 0 {
             let _ = write!(unused, "{length:X}\r\n");
         }
         let size_line_length = MAX_SIZE_LINE - unused.len();
-        let suffix: &[u8] = match (is_chunked, length > 0, is_last) {
-            (true, true, true) => b"\r\n0\r\n\r\n",
-            (true, true, false) => b"\r\n",
-            (true, false, true) => b"0\r\n\r\n",
-            (false, ..) | (true, false, false) => b"",
+        let suffix: &[u8] = match (length, is_last) {
+            _ if !is_chunked => b"",
+            (1.., true) => b"\r\n0\r\n\r\n",
+            (1.., false) => b"\r\n",
+            (0, true) => b"0\r\n\r\n",
+            (0, false) => b"",
         };
         Http1Chunk { head: Vec::new(), size_line, size_line_length, data, suffix, is_last, written: 0 }
     }
 
     /// Returns the head of a response, without a chunk.
-    pub(super) fn from_head(head: Vec<u8>) -> Self {
-        let mut chunk = Http1Chunk::new(ChunkData::Shared(Bytes::new()), false, false);
+    pub(super) fn from_head(head: Vec<u8>, framing: BodyFraming) -> Self {
+        let mut chunk = Http1Chunk::new(ChunkData::Shared(Bytes::new()), framing, false);
         chunk.head = head;
         chunk
     }

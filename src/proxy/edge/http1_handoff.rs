@@ -11,7 +11,7 @@
 //! this module writes the head and a body of unknown length. If the first events are already there, they leave with the
 //! head in one write.
 
-use super::http1_chunk::{ChunkData, Http1Chunk};
+use super::http1_chunk::{BodyFraming, ChunkData, Http1Chunk};
 use super::read_ahead::{ReadAheadStream, buffer_available};
 use crate::proxy::relayed_run::{RelayedPiece, RelayedRun, RelayedRunSlot};
 use crate::telemetry::label::ConnectionRejectReason;
@@ -37,8 +37,6 @@ mod tests;
 
 /// Maximum bytes of pipelined requests read during a stream. Beyond that, only a write detects a disconnect.
 const READ_AHEAD_LIMIT: usize = 64 << 10;
-
-const HEAD_END: &[u8] = b"\r\n\r\n";
 
 pub(super) async fn serve<I, S, B>(
     builder: &http1::Builder,
@@ -109,45 +107,8 @@ where
     };
     let parts = connection.into_parts();
     let HeadTap { io, .. } = parts.io.into_inner();
-    let chunk = Some(Http1Chunk::from_head(head));
+    let chunk = Some(Http1Chunk::from_head(head, framing));
     Ok(Some(Box::new(RawChunkedWriter { io, body, run, framing, chunk, read_ahead: parts.read_buf.to_vec() })))
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum BodyFraming {
-    /// another request may follow
-    Chunked,
-    ChunkedThenClose,
-    /// the body ends when the connection closes
-    UntilClose,
-}
-
-impl BodyFraming {
-    /// Parses the head once hyper has encoded all of it, skipping interim responses (1xx).
-    fn parse(encoded: &[u8]) -> Option<BodyFraming> {
-        let end = memchr::memmem::find(encoded, HEAD_END)?;
-        let (head, rest) = encoded.split_at(end + HEAD_END.len());
-        // "HTTP/1.1 100": the first digit of the status.
-        if head.get(9) == Some(&b'1') {
-            return BodyFraming::parse(rest);
-        }
-        let (mut is_chunked, mut is_last, mut start) = (false, false, 0);
-        for end in memchr::memchr_iter(b'\n', head) {
-            let line = head[start..end].trim_ascii();
-            is_chunked |= line.eq_ignore_ascii_case(b"transfer-encoding: chunked");
-            is_last |= line.eq_ignore_ascii_case(b"connection: close");
-            start = end + 1;
-        }
-        Some(match (is_chunked, is_last) {
-            (true, false) => BodyFraming::Chunked,
-            (true, true) => BodyFraming::ChunkedThenClose,
-            (false, _) => BodyFraming::UntilClose,
-        })
-    }
-
-    fn is_chunked(self) -> bool {
-        self != BodyFraming::UntilClose
-    }
 }
 
 /// State shared between the service above hyper and the socket below it.
@@ -216,9 +177,10 @@ where
     type Future = CapturingFuture<S::Future, B>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        // HEAD responses have no body, whatever the head says [RFC 9110 §9.3.2]. At the handover hyper forgets how much of
-        // the request's body it has not read, and the rest would be taken for the next request. A POST is read to its end
-        // before its stream begins; with any other body, hyper writes the stream, and then skips the rest or closes.
+        // HEAD responses have no body, whatever the head says [RFC 9110 §9.3.2]. After the handoff, hyper no longer
+        // knows how much of the request's body is unread, and the rest would be taken for the next request. A POST is
+        // read to its end before its stream begins; with any other body, hyper writes the stream, and then skips the
+        // rest or closes.
         let is_read = *request.method() == Method::POST || request.body().is_end_stream();
         let handoff = (is_read && *request.method() != Method::HEAD).then(|| Arc::clone(&self.handoff));
         CapturingFuture { handoff, inner: self.inner.call(request) }
@@ -383,7 +345,7 @@ impl<I, B: Body<Data = Bytes> + Unpin> RawChunkedWriter<I, B> {
                 None => (ChunkData::Shared(Bytes::new()), true),
             },
         };
-        Poll::Ready(Ok(Http1Chunk::new(data, self.framing.is_chunked(), is_last)))
+        Poll::Ready(Ok(Http1Chunk::new(data, self.framing, is_last)))
     }
 
     /// Adds what there is of the body to a head that has not been sent.

@@ -24,8 +24,8 @@ impl RawStream {
         };
     }
 
-    /// Sends `bytes` and the end of the stream, then reads up to `limit` bytes until the peer closes. With unread bytes,
-    /// closing would reset the connection, and the peer might lose `bytes`.
+    /// Sends `bytes` and the end of the stream, then reads up to `limit` bytes until the peer closes. With unread
+    /// bytes, closing would reset the connection, and the peer might lose `bytes`.
     pub(super) async fn send_and_close(mut self, bytes: &[u8], limit: usize) {
         if self.write_all(bytes).await.is_err() || self.shutdown().await.is_err() {
             return;

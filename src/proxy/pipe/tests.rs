@@ -20,7 +20,8 @@ async fn finish(writer: PipeWriter) {
     writer.finish(&SlowClients::new(usize::MAX, metrics), [0; 32]).await;
 }
 
-/// The memory of a large event counts as a slow client's for as long as it is there, also while its connection sends it.
+/// The memory of a large event counts as a slow client's for as long as it is there, also while its connection sends
+/// it.
 #[tokio::test]
 async fn a_large_write_waits_until_it_is_sent() {
     let (writer, mut reader) = pipe(2, ());

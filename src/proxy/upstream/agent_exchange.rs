@@ -20,6 +20,12 @@ pub(super) enum AgentExchange {
     Released,
 }
 
+pub(super) struct OpenedExchange {
+    pub(super) exchange: AgentExchange,
+    /// over a connection that was open already
+    pub(super) is_reused: bool,
+}
+
 /// A request that was not written whole.
 pub(super) struct SendError {
     pub(super) cause: BError,

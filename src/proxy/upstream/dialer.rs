@@ -1,6 +1,6 @@
 //! Connects to agents via pingora. HTTP/1.1 connections are in its pool, HTTP/2 connections in ours.
 
-use super::agent_exchange::AgentExchange;
+use super::agent_exchange::{AgentExchange, OpenedExchange};
 use super::h2_pool::Http2Pool;
 use super::pingora_errors;
 use super::upstream_endpoint::UpstreamEndpoint;
@@ -38,7 +38,8 @@ pub(crate) struct Connector(Arc<AgentConnections>);
 struct AgentConnections {
     http1: TransportConnector,
     http2: Http2Pool,
-    transport: TransportConnector,
+    /// opens the connections of `http2`
+    http2_transport: TransportConnector,
 }
 
 impl fmt::Debug for Connector {
@@ -53,7 +54,7 @@ impl Default for Connector {
         Connector(Arc::new(AgentConnections {
             http1: TransportConnector::new(options()),
             http2: Http2Pool::default(),
-            transport: TransportConnector::new(options()),
+            http2_transport: TransportConnector::new(options()),
         }))
     }
 }
@@ -74,16 +75,15 @@ impl AgentConnections {
         }
     }
 
-    /// Opens a connection, or waits for one that another run opens. The `bool` is whether it is reused.
-    async fn open(&self, peer: &HttpPeer) -> Result<(AgentExchange, bool), BError> {
+    /// Opens a connection, or waits for one that another run opens.
+    async fn open(&self, peer: &HttpPeer) -> Result<OpenedExchange, BError> {
         if peer.options.alpn.get_max_http_version() != 1 {
-            return self.http2.open(peer, self.transport.new_stream(peer)).await;
+            return self.http2.open(peer, self.http2_transport.new_stream(peer)).await;
         }
-        Ok((AgentExchange::http1(self.http1.new_stream(peer).await?), false))
+        let exchange = AgentExchange::http1(self.http1.new_stream(peer).await?);
+        Ok(OpenedExchange { exchange, is_reused: false })
     }
-}
 
-impl AgentConnections {
     async fn reuse_http1(&self, peer: &HttpPeer) -> Option<Stream> {
         let stream = self.http1.reused_stream(&PooledPeer(peer)).await?;
         let digest = stream.get_socket_digest();
@@ -91,8 +91,8 @@ impl AgentConnections {
     }
 }
 
-/// A peer whose connections are in the pool. pingora would ask the system for the other end of a connection at each use;
-/// `reuse_http1` compares the address to which it was opened instead.
+/// A peer whose connections are in the pool. pingora would ask the system for the other end of a connection at each
+/// use; `reuse_http1` compares the address to which it was opened instead.
 #[derive(Clone)]
 struct PooledPeer<'p>(&'p HttpPeer);
 
@@ -162,19 +162,16 @@ impl AgentDialer {
         let material = self.material();
         let peer = self.http_peer(member, target, &material);
         let mut left = MAX_STALE;
-        let (exchange, is_reused) = loop {
+        let OpenedExchange { exchange, is_reused } = loop {
             left -= 1;
             let started_at = Instant::now();
-            match self.open_exchange(connector, &peer).await {
-                Ok((exchange, true)) if left > 0 && is_closed(&exchange) => {}
-                Ok((exchange, false)) => {
-                    if !self.for_checks {
-                        member.metrics.overall.connect.observe(started_at.elapsed());
-                    }
-                    break (exchange, false);
-                }
-                Ok(reused) => break reused,
-                Err(error) => return Err(pingora_errors::connect_rejection(&error, &target.address)),
+            let opened = self.open_exchange(connector, &peer).await;
+            let opened = opened.map_err(|error| pingora_errors::connect_rejection(&error, &target.address))?;
+            if !opened.is_reused && !self.for_checks {
+                member.metrics.overall.connect.observe(started_at.elapsed());
+            }
+            if !opened.is_reused || left == 0 || !is_closed(&opened.exchange) {
+                break opened;
             }
         };
         let is_h2 = exchange.is_http2();
@@ -188,12 +185,12 @@ impl AgentDialer {
         Ok(DialedConnection { connection, is_reused })
     }
 
-    async fn open_exchange(&self, connector: &Connector, peer: &HttpPeer) -> Result<(AgentExchange, bool), BError> {
-        if let Some(reused) = connector.0.reuse(peer).await {
-            return Ok((reused, true));
+    async fn open_exchange(&self, connector: &Connector, peer: &HttpPeer) -> Result<OpenedExchange, BError> {
+        if let Some(exchange) = connector.0.reuse(peer).await {
+            return Ok(OpenedExchange { exchange, is_reused: true });
         }
-        // pingora's own timeout excludes the HTTP/2 handshake. Boxed: most runs reuse a connection, and the future of a new
-        // one is large.
+        // pingora's own timeout excludes the HTTP/2 handshake. Boxed: most runs reuse a connection, and the future of a
+        // new one is large.
         let opened = timeout(self.timeouts.connect, connector.0.open(peer)).boxed().await;
         opened.unwrap_or_else(|_| Err(pingora_core::Error::new(ErrorType::ConnectTimedout)))
     }

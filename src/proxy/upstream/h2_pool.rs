@@ -9,7 +9,7 @@
 //! allow: they wait for the end of another run, or for ever. Here a new connection is used only once its SETTINGS have
 //! arrived. If no connection has a free stream, and no other may be opened, the run fails at once.
 
-use super::agent_exchange::AgentExchange;
+use super::agent_exchange::{AgentExchange, OpenedExchange};
 use super::pingora_errors::UPSTREAM_BUSY;
 use bytes::Bytes;
 use futures_util::FutureExt;
@@ -41,8 +41,8 @@ const MAX_ADDRESSES: usize = 1024;
 
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Flow control windows for a run and for a connection, in bytes. The latter exceeds the sum for all runs, so that a slow
-/// client delays only its own run.
+/// Flow control windows for a run and for a connection, in bytes. The latter exceeds the sum for all runs, so that a
+/// slow client delays only its own run.
 const STREAM_WINDOW: u32 = 64 << 10;
 const CONNECTION_WINDOW: u32 = 8 << 20;
 
@@ -86,19 +86,18 @@ impl Http2Pool {
         self.find(peer)?.take_stream()
     }
 
-    /// Takes a free stream, of a new connection if necessary, which is a plain one if the agent chooses HTTP/1.1. The
-    /// `bool` is whether the connection is reused.
+    /// Takes a free stream, of a new connection if necessary, which is a plain one if the agent chooses HTTP/1.1.
     pub(super) async fn open(
         &self,
         peer: &HttpPeer,
         connect: impl Future<Output = Result<Stream, BError>>,
-    ) -> Result<(AgentExchange, bool), BError> {
+    ) -> Result<OpenedExchange, BError> {
         let address = self.find_or_insert(peer);
         let is_http1 = || address.is_http1.load(Ordering::Relaxed);
         let turn = if is_http1() { None } else { Some(address.dial_turn.lock().await) };
         let turn = turn.filter(|_| !is_http1());
         if let Some(session) = address.take_stream() {
-            return Ok((AgentExchange::http2(session), true));
+            return Ok(OpenedExchange { exchange: AgentExchange::http2(session), is_reused: true });
         }
         let mut dialed = pin!(address.dial(peer, connect));
         let Some(turn) = turn else { return dialed.await };
@@ -154,7 +153,7 @@ impl AddressConnections {
         &self,
         peer: &HttpPeer,
         connect: impl Future<Output = Result<Stream, BError>>,
-    ) -> Result<(AgentExchange, bool), BError> {
+    ) -> Result<OpenedExchange, BError> {
         let stream = connect.await?;
         let is_http2 = match stream.selected_alpn_proto() {
             Some(protocol) => protocol == ALPN::H2,
@@ -163,7 +162,7 @@ impl AddressConnections {
         };
         self.is_http1.store(!is_http2, Ordering::Relaxed);
         if !is_http2 {
-            return Ok((AgentExchange::http1(stream), false));
+            return Ok(OpenedExchange { exchange: AgentExchange::http1(stream), is_reused: false });
         }
         let connection = connect_http2(stream).await?;
         let Some(session) = take_stream(&connection) else {
@@ -173,7 +172,7 @@ impl AddressConnections {
             return Error::e_explain(UPSTREAM_BUSY, "the agent allows no HTTP/2 stream");
         };
         self.open.lock().push(OpenConnection { connection, last_used: Instant::now(), has_timer: false });
-        Ok((AgentExchange::http2(session), false))
+        Ok(OpenedExchange { exchange: AgentExchange::http2(session), is_reused: false })
     }
 
     /// Forgets the connection after it was unused for a while, which closes it.
@@ -253,8 +252,8 @@ async fn connect_http2(stream: Stream) -> Result<ConnectionRef, BError> {
     Ok(ConnectionRef::new(requests, closed, ping_timed_out, id, MAX_STREAMS, Digest::default()))
 }
 
-/// "The server connection preface consists of a potentially empty SETTINGS frame that MUST be the first frame the server
-/// sends" (RFC 9113 §3.4).
+/// "The server connection preface consists of a potentially empty SETTINGS frame that MUST be the first frame the
+/// server sends" (RFC 9113 §3.4).
 async fn wait_for_settings(connection: &mut Connection<Stream, Bytes>) -> Result<(), BError> {
     poll_fn(|cx| {
         let ended = Pin::new(&mut *connection).poll(cx);

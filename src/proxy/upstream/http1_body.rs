@@ -3,10 +3,10 @@
 use std::ops::Range;
 
 /// Maximum length of a chunk's extension, and of the trailer section.
-const EXTRA_LIMIT: u16 = 16 << 10;
+const EXTENSION_LIMIT: u16 = 16 << 10;
 
 /// Maximum number of digits of a chunk's size.
-const SIZE_DIGITS: u8 = 15;
+const MAX_SIZE_DIGITS: u8 = 15;
 
 /// The framing of a body, and the position in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,8 +65,8 @@ impl Http1Body {
         }
     }
 
-    /// Returns the range that holds the data in `bytes`, which are the next of the connection. Data of several chunks are
-    /// moved together. Stops at an invalid chunk; what came before it is in the range.
+    /// Returns the range that holds the data in `bytes`, which are the next of the connection. Data of several chunks
+    /// are moved together. Stops at an invalid chunk; what came before it is in the range.
     pub(super) fn decode(&mut self, bytes: &mut [u8]) -> Range<usize> {
         let (mut at, mut data) = (0, 0..0);
         while at < bytes.len() {
@@ -79,7 +79,7 @@ impl Http1Body {
                 Http1Body::Chunked(ChunkState::Extension { length, .. }) if !matches!(bytes[at], b'\r' | b'\n') => {
                     let end = memchr::memchr2(b'\r', b'\n', &bytes[at..]).unwrap_or(available);
                     match u16::try_from(end).ok().and_then(|end| length.checked_add(end)) {
-                        Some(total @ ..=EXTRA_LIMIT) => *length = total,
+                        Some(total @ ..=EXTENSION_LIMIT) => *length = total,
                         _ => *self = Http1Body::Invalid,
                     }
                     at += end;
@@ -125,7 +125,9 @@ impl ChunkState {
 
     fn read_byte(self, byte: u8) -> Http1Body {
         Http1Body::Chunked(match (self, byte) {
-            (ChunkState::Size { size, digits }, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') if digits < SIZE_DIGITS => {
+            (ChunkState::Size { size, digits }, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F')
+                if digits < MAX_SIZE_DIGITS =>
+            {
                 let digit = char::from(byte).to_digit(16).unwrap_or_default();
                 ChunkState::Size { size: size << 4 | u64::from(digit), digits: digits + 1 }
             }
@@ -138,7 +140,7 @@ impl ChunkState {
             (ChunkState::DataEnd, b'\r') => ChunkState::DataLineEnd,
             (ChunkState::DataLineEnd, b'\n') => ChunkState::START,
             (ChunkState::Trailer { is_line_empty: true, .. }, b'\r') => ChunkState::LastLineEnd,
-            (ChunkState::Trailer { length: length @ ..EXTRA_LIMIT, .. }, _) => {
+            (ChunkState::Trailer { length: length @ ..EXTENSION_LIMIT, .. }, _) => {
                 ChunkState::Trailer { length: length + 1, is_line_empty: byte == b'\n' }
             }
             (ChunkState::LastLineEnd, b'\n') => return Http1Body::Ended { is_reusable: true },
@@ -177,7 +179,7 @@ mod tests {
 
     #[test]
     fn refuses_other_forms_after_the_data_before_them() {
-        let longest = format!("1;{}\r\nx\r\n", "e".repeat(EXTRA_LIMIT.into()));
+        let longest = format!("1;{}\r\nx\r\n", "e".repeat(EXTENSION_LIMIT.into()));
         assert_eq!(decode(Http1Body::CHUNKED, &[longest.as_bytes()]).0, b"x");
         let long = longest.replacen('e', "ee", 1);
         let endless = format!("0\r\n{}", "A: 1\r\n".repeat(5_000));

@@ -8,9 +8,9 @@
 //!        │                                  ╰───────── another failure: twice as long ──────────────╯ │
 //!        ╰──────────────────────────────────────────── a response ────────────────────────────────────╯
 //! ```
-//! An endpoint receives runs only if active health checks also allow it. The requests of one caller may be the reason why
-//! its runs fail. Therefore they alone do not eject an endpoint that answers others, and after an ejection for them, or
-//! after a failed trial, a run of another caller is a trial at once: its failure confirms the ejection.
+//! An endpoint receives runs only if active health checks also allow it. The requests of one caller may be the reason
+//! why its runs fail. Therefore they alone do not eject an endpoint that answers others, and after an ejection for
+//! them, or after a failed trial, a run of another caller is a trial at once: its failure confirms the ejection.
 
 use crate::config::EjectionConfig;
 use crate::replay::ReplayKey;

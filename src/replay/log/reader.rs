@@ -98,8 +98,8 @@ impl RunLog {
         Ok(reader)
     }
 
-    /// Folds without holding the locks: the run continues, and the reader's position is after the folded frames. Returns
-    /// `false` if there is not enough memory for the recap; the reader is then removed.
+    /// Folds without holding the locks: the run continues, and the reader's position is after the folded frames.
+    /// Returns `false` if there is not enough memory for the recap; the reader is then removed.
     fn fold_for(&self, number: u64, source: RecapSource, now: i64) -> bool {
         let size = source.frames.len() + source.recap.byte_size();
         let mut frames = run_sized(size, || source.into_frames(self.token, now));
@@ -194,8 +194,8 @@ impl RecapSource {
 }
 
 impl LogState {
-    /// Takes memory for a reader's recap, about as much as the log; `reserved` bytes of it were taken before. Returns the
-    /// recap's size.
+    /// Takes memory for a reader's recap, about as much as the log; `reserved` bytes of it were taken before. Returns
+    /// the recap's size.
     fn reserve_recap(&mut self, log: &RunLog, reserved: usize) -> Result<usize, JoinError> {
         // Also those that are being built, and the read part of others, which is freed with the rest.
         let unread = self.readers.iter().map(|slot| slot.recap_size).sum::<usize>() - reserved;
@@ -231,8 +231,8 @@ impl LogState {
         self.readers_total
     }
 
-    /// Frees what nobody needs after a reader has read or left. Returns the readers that are cut off, because a discarded
-    /// log has trimmed what they had not read.
+    /// Frees what nobody needs after a reader has read or left. Returns the readers that are cut off, because a
+    /// discarded log has trimmed what they had not read.
     fn free_read(&mut self, number: u64, log: &RunLog) -> Vec<ReaderSlot> {
         let has_read_recap = match self.reader(number) {
             Some(slot) if slot.recap.is_empty() => std::mem::take(&mut slot.recap_size) > 0,

@@ -67,8 +67,8 @@ impl LogState {
         removed
     }
 
-    /// Removes the oldest chunks: those in excess of `bound` bytes that the fastest reader has read or, from a discarded
-    /// log, those that every reader and the mirror have read.
+    /// Removes the oldest chunks: those in excess of `bound` bytes that the fastest reader has read or, from a
+    /// discarded log, those that every reader and the mirror have read.
     pub(crate) fn trim(&mut self, bound: usize) -> Vec<LogChunk> {
         let read = || self.readers.iter().map(|slot| slot.offset);
         let fastest = read().max().unwrap_or(self.end_offset);

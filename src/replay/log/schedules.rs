@@ -1,4 +1,5 @@
-//! The log in many orders of its writer, readers and mirror: no wake-up is lost, and each gets every frame and the end once.
+//! The log in many orders of its writer, readers and mirror: no wake-up is lost, and each gets every frame and the end
+//! once.
 
 use super::tests::{PACE, cursor_at, frame, new_log, next_chunk};
 use super::*;

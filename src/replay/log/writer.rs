@@ -40,7 +40,8 @@ impl LogWriter {
         LogWriter { log, slot }
     }
 
-    /// Appends `frames`, the last of which has number `last`, and clears the buffer. Waits while all readers are far behind.
+    /// Appends `frames`, the last of which has number `last`, and clears the buffer. Waits while all readers are far
+    /// behind.
     pub(crate) async fn write(&self, frames: &mut Vec<u8>, last: u64) -> Result<(), LogStopReason> {
         std::future::poll_fn(|cx| self.poll_write(frames, last, cx)).await
     }

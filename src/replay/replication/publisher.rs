@@ -5,8 +5,8 @@
 //!    ▲                                  │ │ ▲─────────────────────────┘
 //!    ╰── Redis lost the run ────────────╯ ╰── the end, or another run has the key ──▶ done
 //! ```
-//! Nothing is lost while Redis is down: the log retains new frames, and trimmed ones are copied as a summary. A run that
-//! ends meanwhile is copied as long as it is kept.
+//! Nothing is lost while Redis is down: the log retains new frames, and trimmed ones are copied as a summary. A run
+//! that ends meanwhile is copied as long as it is kept.
 
 use super::super::log::{LogMirror, MirrorEvent, MirrorSummary, RunLog};
 use super::owned_run::OwnedRun;

@@ -9,8 +9,8 @@
 //! | `last:thread`        | the key of the last run of a thread                                                           |
 //! | `home:process`       | the lease of a process; also the channel of its messages                                      |
 //!
-//! A run's frames have the run's hash tag. Every script that writes for an owner first checks that it still owns the run, and
-//! is idempotent, since a call that timed out may have been executed.
+//! A run's frames have the run's hash tag. Every script that writes for an owner first checks that it still owns the
+//! run, and is idempotent, since a call that timed out may have been executed.
 
 use crate::replay::RunToken;
 use crate::replay::store::ReplayKey;
@@ -50,8 +50,8 @@ scripts! {
         redis.call('SET', KEYS[2], ARGV[5], 'PX', ARGV[4])
         return {'mine', '', ''}";
 
-    /// Appends frames (token, first, last, frames, ms, a message, the channel of each follower …). Returns 1, or 2 if a stop
-    /// was requested, -1 if earlier frames are missing, -2 if another run has the key.
+    /// Appends frames (token, first, last, frames, ms, a message, the channel of each follower …). Returns 1, or 2 if a
+    /// stop was requested, -1 if earlier frames are missing, -2 if another run has the key.
     APPEND = "
         local t, s, n, stop = unpack(redis.call('HMGET', KEYS[1], 't', 's', 'n', 'stop'))
         if not t then return -1 end
@@ -67,8 +67,8 @@ scripts! {
         for at = 7, #ARGV do redis.call('PUBLISH', ARGV[at], ARGV[6]) end
         return stop and 2 or 1";
 
-    /// Replaces the oldest frames with a summary (token, last replaced frame, summary, whether to discard all frames, ms).
-    /// Readers can no longer join if the summary is empty. Returns the same codes as `APPEND`.
+    /// Replaces the oldest frames with a summary (token, last replaced frame, summary, whether to discard all frames,
+    /// ms). Readers can no longer join if the summary is empty. Returns the same codes as `APPEND`.
     SUM = "
         local t, s, n = unpack(redis.call('HMGET', KEYS[1], 't', 's', 'n'))
         if not t then return -1 end
@@ -121,9 +121,9 @@ scripts! {
         if redis.call('GET', KEYS[3]) == ARGV[2] then redis.call('DEL', KEYS[3]) end
         return 1";
 
-    /// Reads frames (token, the last frame already read, maximum number of entries, of bytes unless one entry is larger).
-    /// Returns the state (empty if the run is gone), the last frame's number, and entries, the first of which may start
-    /// with frames already read.
+    /// Reads frames (token, the last frame already read, maximum number of entries, of bytes unless one entry is
+    /// larger). Returns the state (empty if the run is gone), the last frame's number, and entries, the first of which
+    /// may start with frames already read.
     READ = "
         local t, s, n = unpack(redis.call('HMGET', KEYS[1], 't', 's', 'n'))
         if t ~= ARGV[1] then return {'', 0, {}} end

@@ -1,8 +1,10 @@
 //! Formats log events as JSON, one object a line.
 //!
-//! The lines are those of `tracing_subscriber`'s JSON format with flattened events, for a quarter of the instructions. Events in
-//! spans, and those of the crate `log`, are rare (only other libraries have them), and are left to that format.
+//! The lines are those of `tracing_subscriber`'s JSON format with flattened events, for a quarter of the instructions.
+//! Events in spans, and those of the crate `log`, are rare (only other libraries have them), and are left to that
+//! format.
 
+use crate::event::needs_no_escape;
 use std::fmt::{self, Debug, Write};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tracing::field::{Field, Visit};
@@ -92,7 +94,7 @@ impl Visit for JsonLine {
         self.push_name(field);
         let start = self.0.len();
         self.0.push('"');
-        if write!(self.0, "{value:?}").is_err() || !is_plain(&self.0[start + 1..]) {
+        if write!(self.0, "{value:?}").is_err() || !needs_no_escape(&self.0[start + 1..]) {
             let text = self.0.split_off(start + 1);
             self.0.truncate(start);
             push_string(&mut self.0, &text);
@@ -102,13 +104,8 @@ impl Visit for JsonLine {
     }
 }
 
-/// Returns whether `text` needs no escapes in a JSON string.
-fn is_plain(text: &str) -> bool {
-    text.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\')
-}
-
 fn push_string(line: &mut String, text: &str) {
-    if is_plain(text) {
+    if needs_no_escape(text) {
         line.push('"');
         line.push_str(text);
         line.push('"');
@@ -140,8 +137,8 @@ fn push_timestamp(line: &mut String, since_epoch: Duration) {
     }
 }
 
-/// Returns year, month and day of the Gregorian calendar for a number of days since 1970, by counting from 1 March of year
-/// 0 in eras of 400 years.
+/// Returns year, month and day of the Gregorian calendar for a number of days since 1970, by counting from 1 March of
+/// year 0 in eras of 400 years.
 fn civil_date(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let day_of_era = days % 146_097;

@@ -44,8 +44,16 @@ struct QueuedLines {
     pending: Vec<u8>,
     /// number of lines, including those that are being written
     count: usize,
-    is_closed: bool,
-    is_flushed: bool,
+    state: QueueState,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum QueueState {
+    #[default]
+    Open,
+    /// the thread writes what is pending, and ends
+    Closing,
+    Flushed,
 }
 
 impl LineQueue {
@@ -82,17 +90,17 @@ impl LineQueue {
         let mut taken = Vec::new();
         loop {
             let mut queued = lines.lock();
-            if queued.pending.is_empty() && !queued.is_closed {
+            if queued.pending.is_empty() && queued.state == QueueState::Open {
                 changed.wait(&mut queued);
             }
-            if !queued.is_closed {
+            if queued.state == QueueState::Open {
                 drop(queued);
                 thread::sleep(BATCH_DELAY);
                 queued = lines.lock();
             }
             std::mem::swap(&mut queued.pending, &mut taken);
             let count = queued.count;
-            let is_last = queued.is_closed;
+            let is_last = queued.state == QueueState::Closing;
             drop(queued);
             // Nothing can be reported without stderr.
             let _ = write_whole_lines(&mut out, &taken);
@@ -101,7 +109,7 @@ impl LineQueue {
             let mut queued = lines.lock();
             queued.count -= count;
             if is_last {
-                queued.is_flushed = true;
+                queued.state = QueueState::Flushed;
                 drop(queued);
                 changed.notify_all();
                 return;
@@ -146,9 +154,9 @@ impl Drop for LogGuard {
         let QueueShared { lines, changed, .. } = &*self.0.0;
         let until = Instant::now() + FLUSH_TIMEOUT;
         let mut queued = lines.lock();
-        queued.is_closed = true;
+        queued.state = QueueState::Closing;
         changed.notify_all();
-        while !queued.is_flushed && !changed.wait_until(&mut queued, until).timed_out() {}
+        while queued.state != QueueState::Flushed && !changed.wait_until(&mut queued, until).timed_out() {}
     }
 }
 

@@ -177,8 +177,8 @@ impl RouteMetrics {
         self.translate.observe(report.client, report.agent, took);
     }
 
-    /// Moves the counts in `report` to the metrics and to `totals`. Returns the rules by which the agent's dialect changed
-    /// since the last call.
+    /// Moves the counts in `report` to the metrics and to `totals`. Returns the rules by which the agent's dialect
+    /// changed since the last call.
     pub(crate) fn count_report(
         &self,
         report: &mut TranslationReport,

@@ -26,8 +26,8 @@ impl SpanRecorder {
         let RequestAttributes { method, route, path, tls } = arrival;
         let mut attributes =
             vec![method_attribute(method), attribute("url.scheme", if tls { "https" } else { "http" })];
-        // "HTTP span names SHOULD be `{method} {target}` if there is a (low-cardinality) `target` available": the route's
-        // path, not the client's.
+        // "HTTP span names SHOULD be `{method} {target}` if there is a (low-cardinality) `target` available": the
+        // route's path, not the client's.
         let mut name = span_name(method).to_owned();
         if !route.is_empty() {
             attributes.extend([

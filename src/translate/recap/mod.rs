@@ -133,9 +133,9 @@ impl Recap {
             + self.open_items.byte_size()
     }
 
-    /// Writes the frames that a client needs before it can follow the run, or nothing if the run has not begun. `now` is
-    /// the time in ms since the epoch. Only the last frame has the `id`, so a client that misses it requests everything
-    /// again.
+    /// Writes the frames that a client needs before it can follow the run, or nothing if the run has not begun. `now`
+    /// is the time in ms since the epoch. Only the last frame has the `id`, so a client that misses it requests
+    /// everything again.
     pub fn write(&self, now: i64, id: Option<&str>, out: &mut Vec<u8>) {
         let mut writer = RecapWriter { side: self.client, out, last_start: None };
         let supplied = self.supply_start();

@@ -1,7 +1,7 @@
 //! A run's state: the request's or the last snapshot, and the changes since.
 //!
-//! Changes are applied to it. Those that cannot be applied (`patched_json`), or for which neither is known, are repeated
-//! after it, with all later ones.
+//! Changes are applied to it. Those that cannot be applied (`patched_json`), or for which neither is known, are
+//! repeated after it, with all later ones.
 
 use super::recap_frame::{ENTRY_OVERHEAD, RecapFrame};
 use crate::codec::json;

@@ -46,8 +46,8 @@ impl RunGuard {
         }
     }
 
-    /// Converts a start or content event into a chunk if its item has chunks in another lane: the client would not close
-    /// them.
+    /// Converts a start or content event into a chunk if its item has chunks in another lane: the client would not
+    /// close them.
     fn convert_to_chunk<'a>(&mut self, mut event: Event<'a>, report: &mut TranslationReport) -> Event<'a> {
         let touched = RunItem::action_for(event.kind).filter(|(_, step, _)| *step != ItemAction::Close);
         let Some((chunk, piece)) = touched.and_then(|(item, ..)| chunk_for_item(item)) else {

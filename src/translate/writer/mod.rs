@@ -202,7 +202,8 @@ impl EventWriter {
         loss.into_iter().for_each(|loss| report.count_loss(loss));
     }
 
-    /// Adds what the peer needs to find the stream of a chunk, if it has one lane. Returns `true` if anything was added.
+    /// Adds what the peer needs to find the stream of a chunk, if it has one lane. Returns `true` if anything was
+    /// added.
     fn complete_chunk(&mut self, event: &mut Event<'_>) -> bool {
         let is_versioned = self.peer.dialect.is_versioned();
         match ChunkStreamKind::from_event(event.kind) {

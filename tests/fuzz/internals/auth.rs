@@ -7,6 +7,7 @@ use crate::config::access::{Algorithm, ClaimNames, IssuerConfig, IssuerKeysConfi
 use aws_lc_rs::hmac;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 /// The issuer of the targets.
@@ -42,9 +43,9 @@ pub fn verify_token(text: &[u8]) -> Result<TokenCaller, String> {
         token.issuer()?;
         token.check_header(&issuer)?;
         keys.verify(&token)?;
-        token.into_identity(&issuer, &"corp".into(), UNIX_EPOCH + Duration::from_secs(NOW))
+        token.into_caller(&issuer, &"corp".into(), UNIX_EPOCH + Duration::from_secs(NOW))
     });
-    let identity = verified.map_err(|reason| format!("{reason:?}"))?;
+    let identity = Arc::unwrap_or_clone(verified.map_err(|reason| format!("{reason:?}"))?.identity);
     let expires = identity.expires.and_then(|at| at.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
     Ok(TokenCaller {
         subject: identity.subject,

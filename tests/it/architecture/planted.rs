@@ -31,6 +31,14 @@ fn reports_files_without_a_module_comment() {
 }
 
 #[test]
+fn reports_wide_comments_except_diagrams_and_tables() {
+    let wide = "word ".repeat(25);
+    assert_violation("src/proxy/run.rs", &format!("//! A.\n\n/// {wide}\nfn a() {{}}\n"), 3, "columns");
+    assert_violation("src/proxy/run.rs", &format!("//! A.\n//! ```\n//! a\n//! ```\n//! {wide}\n"), 5, "columns");
+    assert_no_violation("src/proxy/run.rs", &format!("//! A.\n//! ```\n//! {wide}\n//! ```\n//! | {wide} |\n"));
+}
+
+#[test]
 fn reports_wire_names_outside_the_tables() {
     let word = "wire name RUN_STARTED";
     assert_violation("src/proxy/run.rs", "//! A.\n\nconst A: &str = \"RUN_STARTED\";\n", 3, word);

@@ -1,7 +1,7 @@
 //! `config/schema.json`, `config/keys.schema.json` and `config/README.md`, generated from the types of the
 //! configuration file, their docs and their defaults. `UPDATE=1` writes them.
 
-use super::write_line;
+use super::{join_words, write_line};
 use diglot::config::keys::keys_by_mapping;
 use diglot::config::schema::{config_schema, key_file_schema};
 use serde_json::Value;
@@ -121,7 +121,7 @@ impl ReferencePage {
             return format!("[mapping](#{})", anchor(path));
         }
         if let Some(words) = node.pointer("/anyOf/0/enum").and_then(Value::as_array) {
-            let words = words.iter().filter_map(Value::as_str).map(|word| format!("`{word}`")).collect::<Vec<_>>();
+            let words = words.iter().filter_map(Value::as_str).collect::<Vec<_>>();
             let more = match name {
                 Some(name) => format!(" ([{name}](#kinds-of-values))"),
                 None if node
@@ -133,7 +133,7 @@ impl ReferencePage {
                 }
                 None => String::new(),
             };
-            return words.join(", ") + &more;
+            return join_words(&words) + &more;
         }
         if let Some(forms) = node["anyOf"].as_array() {
             let mut alternatives: Vec<String> = Vec::new();

@@ -78,6 +78,18 @@ pub struct TestAgent {
 /// The tasks of its connections.
 type Connections = Arc<Mutex<JoinSet<()>>>;
 
+/// Returns true while a socket is connected to this port of the machine.
+fn has_peers(port: u16) -> bool {
+    const ESTABLISHED: &str = "01";
+    let address = format!(":{port:04X}");
+    let sockets = std::fs::read_to_string("/proc/net/tcp").expect("Linux lists its sockets");
+    // The columns: a number, the local address, the remote one, and the state.
+    sockets.lines().any(|line| {
+        let mut columns = line.split_whitespace().skip(2);
+        columns.next().is_some_and(|remote| remote.ends_with(&address)) && columns.next() == Some(ESTABLISHED)
+    })
+}
+
 impl TestAgent {
     pub async fn start(kind: AgentConfig) -> TestAgent {
         let shared = Shared {
@@ -129,7 +141,7 @@ impl TestAgent {
         let mut serving = std::mem::take(&mut *self.serving.lock().expect("not poisoned"));
         serving.shutdown().await;
         // A busy kernel delivers the ends of the connections later, and until then the gateway cannot know them.
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        super::wait_until("the ends of the connections are delivered", || !has_peers(self.address.port())).await;
         if let Some(path) = &self.kind.socket {
             std::fs::remove_file(path).expect("it is there");
         }

@@ -175,7 +175,8 @@ fn check(text: &str, issuer: &IssuerConfig, keys: &KeySet) -> Result<Identity, A
     }
     token.check_header(issuer)?;
     keys.verify(&token)?;
-    token.into_identity(issuer, &"corp".into(), UNIX_EPOCH + Duration::from_secs(NOW))
+    let caller = token.into_caller(issuer, &"corp".into(), UNIX_EPOCH + Duration::from_secs(NOW));
+    caller.map(|caller| Arc::unwrap_or_clone(caller.identity))
 }
 
 #[track_caller]
@@ -245,8 +246,8 @@ fn a_verified_token_is_still_checked() {
         assert!(check(&text, &issuer(), &keys).is_ok());
         let parsed = UnverifiedToken::parse(text.as_bytes()).expect("a token");
         assert_eq!(keys.verify(&parsed), Ok(()));
-        let expired = parsed.into_identity(&issuer(), &"corp".into(), UNIX_EPOCH + Duration::from_secs(NOW + 100));
-        assert_eq!(expired.expect_err("refused"), AuthReason::Expired);
+        let expired = parsed.into_caller(&issuer(), &"corp".into(), UNIX_EPOCH + Duration::from_secs(NOW + 100));
+        assert_eq!(expired.err(), Some(AuthReason::Expired));
         for forged in [
             format!("{}.{}.{}", parts[0], b64(later.to_string()), parts[2]),
             format!("{}.{}.{}", parts[0], parts[1], b64([7; 64])),

@@ -12,7 +12,7 @@ fn at(seconds: u64) -> SystemTime {
 
 async fn verify(issuer: &TokenIssuer, text: &str, now: SystemTime) -> Result<Arc<Identity>, AuthReason> {
     let token = UnverifiedToken::parse(text.as_bytes())?;
-    issuer.verify(token, sha256(text.as_bytes()), text.len(), now).await
+    issuer.verify(token, sha256(text.as_bytes()), now).await
 }
 
 /// Times, and the text down to its last character, are checked for every request.
