@@ -185,9 +185,12 @@ impl EventWriter {
             let canonical_type = Some(event.kind.wire());
             adapter.finish_frame(row, &mut OutgoingEvent { canonical_type, ..OutgoingEvent::default() });
         }
+        let mut stamps = OutgoingEvent::default();
+        self.run_stamps.write(self.peer.dialect, EventType::Custom, &mut stamps);
         self.write_frame(to.out, EventType::Custom.wire(), |object| {
             object.member(Field::Name.camel(), Json::string(&name).as_str());
             object.member(Field::Value.camel(), value.as_str());
+            stamps.extensions.iter().for_each(|member| object.copy_member(member, false));
         });
         self.commit_frame(label, EventType::Custom, before, to)
     }
