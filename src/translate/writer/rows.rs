@@ -74,7 +74,13 @@ impl EventWriter {
         match row.shape {
             EventShape::MaybeNestedError => write_as_json(&mut outgoing, Field::Code),
             EventShape::ExplicitRole if was_null(&outgoing.extensions, Field::Role) => {}
-            EventShape::ExplicitRole => write_explicit_role(self.peer.peer_version, row.kind, &mut outgoing),
+            EventShape::ExplicitRole => {
+                let is_other_role = write_explicit_role(self.peer.peer_version, row.kind, &mut outgoing);
+                // A start without a canonical counterpart continues a message that was counted.
+                if is_other_role && outgoing.canonical_type != Some("") {
+                    to.report.count_loss(EventLoss::RoleNotShown);
+                }
+            }
             EventShape::Own(_) => {
                 if let Some(adapter) = &mut self.adapter {
                     adapter.write(row, &mut outgoing);
