@@ -65,8 +65,10 @@ pub(crate) fn flatten_parts(outgoing: &mut OutgoingEvent<'_>, is_versioned: bool
     else {
         return;
     };
-    // Versioned peers fail on any list, others take one that has no parts as a value.
-    if is_versioned || content_parts::is_parts(parts) {
+    // Versioned peers fail on any list, others take one that has no parts as a value. A value of the dialect that is an
+    // empty list has become text, so this is a list of no parts.
+    let is_empty = json::parse_elements(parts).is_some_and(|parts| parts.is_empty());
+    if is_versioned || is_empty || content_parts::is_parts(parts) {
         let text = Json::string(&content_parts::joined_text(parts));
         let parts = parts.clone();
         outgoing.canonical.push((MemberKey::Known(Field::Content), parts));
