@@ -22,6 +22,14 @@ const VALUE: &str = "value";
 /// Media source types, and the equivalent members of a `binary` part.
 const SOURCE_MEMBERS: [(&str, &str); 3] = [("data", "data"), ("url", "url"), ("file", "id")];
 
+/// What stands for a missing media type: a `binary` part has no other place for the kind of its media. For a document it is
+/// empty.
+const MEDIA_RANGES: [(&str, &str); 3] = [("image", "image/*"), ("audio", "audio/*"), ("video", "video/*")];
+
+fn is_media_range(mime: &Json<'_>) -> bool {
+    MEDIA_RANGES.iter().any(|(_, range)| mime.is_str(range))
+}
+
 fn media_kind(mime_type: &str) -> &'static str {
     match mime_type.split('/').next() {
         Some("image") => "image",
@@ -58,10 +66,14 @@ pub(crate) fn read_binary(part: &Json<'_>) -> Option<Json<'static>> {
     let mime = carry::take(&mut members, MIME_TYPE)?;
     let (source, value) =
         SOURCE_MEMBERS.iter().find_map(|(source, member)| Some((*source, carry::take(&mut members, member)?)))?;
+    // "DataSource { type: "data", value: string, mimeType: string }": only other sources may lack it [spec content parts].
+    let is_stated = source == "data" || !is_media_range(&mime);
     let source = json::build_object(|object| {
         object.string_member(json::TYPE, source);
         object.member(VALUE, value.as_str());
-        object.member(MIME_TYPE, mime.as_str());
+        if is_stated {
+            object.member(MIME_TYPE, mime.as_str());
+        }
     });
     Some(json::build_object(|object| {
         object.string_member(json::TYPE, media_kind(&mime.text().unwrap_or_default()));
@@ -142,8 +154,8 @@ fn write_part(part: &Json<'_>) -> Option<(Json<'static>, bool)> {
     Some((part, members.is_empty()))
 }
 
-/// Converts a media part to `binary`, restoring the members that were moved to `metadata` on reading. A missing media
-/// type becomes empty: "empty string for a now-required field is allowed" [spec versioning].
+/// Converts a media part to `binary`, restoring the members that were moved to `metadata` on reading. A missing media type
+/// becomes that of all media of the kind, or empty: "empty string for a now-required field is allowed" [spec versioning].
 fn write_binary(kind: &Json<'_>, mut members: Members<'_>) -> Option<(Json<'static>, bool)> {
     let source = carry::take(&mut members, SOURCE)?;
     let mut source = json::parse_members(&source)?;
@@ -159,12 +171,21 @@ fn write_binary(kind: &Json<'_>, mut members: Members<'_>) -> Option<(Json<'stat
         value.json_type() == JsonType::String && names.any(|name| carry::is_named(key, name))
     };
     let own: Members<'_> = other_metadata.iter().filter(|member| is_own(member)).cloned().collect();
-    let exact = mime.as_ref().and_then(Json::text).is_some_and(|mime| kind.is_str(media_kind(&mime)))
+    let range = MEDIA_RANGES.iter().find(|(own, _)| kind.is_str(own)).map(|(_, range)| Json::string(range));
+    let is_data = from.is_str("data");
+    let keeps_type = match &mime {
+        Some(mime) => {
+            mime.text().is_some_and(|mime| kind.is_str(media_kind(&mime))) && (is_data || !is_media_range(mime))
+        }
+        None => range.is_some() && !is_data,
+    };
+    let mime = mime.or(range).unwrap_or(Json::EMPTY_STRING);
+    let exact = keeps_type
         && (members.is_empty() && source.is_empty())
         && (metadata.is_none() || (own.len() == other_metadata.len() && !own.is_empty()));
     let part = json::build_object(|object| {
         object.string_member(json::TYPE, BINARY);
-        object.member(MIME_TYPE, mime.as_ref().map_or("\"\"", Json::as_str));
+        object.member(MIME_TYPE, mime.as_str());
         object.member(SOURCE_MEMBERS[at].1, value.as_str());
         own.iter().for_each(|member| object.copy_member(member, false));
     });

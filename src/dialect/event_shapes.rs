@@ -25,8 +25,8 @@ pub(crate) fn restore_chunk<'a>(mut event: Event<'a>, canonical_type: Option<&'s
 }
 
 /// Adds the role to a start event, since the oldest peers accept only one role: without a version, a peer has the four
-/// of seed 001. Later chunks use the first chunk's role.
-pub(crate) fn write_explicit_role(version: PeerVersion, kind: EventType, outgoing: &mut OutgoingEvent<'_>) {
+/// of seed 001. Later chunks use the first chunk's role. Returns true if the text is shown under another role.
+pub(crate) fn write_explicit_role(version: PeerVersion, kind: EventType, outgoing: &mut OutgoingEvent<'_>) -> bool {
     let role = get(&outgoing.members, Field::Role).cloned();
     let has_one_role = matches!(version, PeerVersion::V0_1 | PeerVersion::V0_0_35);
     let newer = role.as_ref().is_some_and(|role| has_one_role && !role.is_str(ASSISTANT));
@@ -36,6 +36,7 @@ pub(crate) fn write_explicit_role(version: PeerVersion, kind: EventType, outgoin
     if newer {
         outgoing.canonical.extend(role.map(|role| (MemberKey::Known(Field::Role), role)));
     }
+    newer
 }
 
 /// Restores a JSON value that was converted to text.
@@ -64,8 +65,10 @@ pub(crate) fn flatten_parts(outgoing: &mut OutgoingEvent<'_>, is_versioned: bool
     else {
         return;
     };
-    // Versioned peers fail on any list, others take one that has no parts as a value.
-    if is_versioned || content_parts::is_parts(parts) {
+    // Versioned peers fail on any list, others take one that has no parts as a value. A value of the dialect that is an
+    // empty list has become text, so this is a list of no parts.
+    let is_empty = json::parse_elements(parts).is_some_and(|parts| parts.is_empty());
+    if is_versioned || is_empty || content_parts::is_parts(parts) {
         let text = Json::string(&content_parts::joined_text(parts));
         let parts = parts.clone();
         outgoing.canonical.push((MemberKey::Known(Field::Content), parts));

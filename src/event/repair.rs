@@ -119,6 +119,8 @@ label_enum! {
         PartNotShown = "part_not_shown",
         /// the receiver's dialect has no place for a message, or for a text that is shown next to one: it is carried, and not shown
         TextNotShown = "text_not_shown",
+        /// an older client has the role of the assistant alone for streamed text: the role is carried, and the text is shown as the assistant's
+        RoleNotShown = "role_not_shown",
         /// a frame is no event of the agent's dialect, or one without a canonical form, or a call has no end that an older client needs: it is sent as RAW or CUSTOM, and not shown
         EventNotShown = "event_not_shown",
     }
@@ -136,6 +138,7 @@ impl EventLoss {
                 | EventLoss::InterruptNotShown
                 | EventLoss::PartNotShown
                 | EventLoss::TextNotShown
+                | EventLoss::RoleNotShown
                 | EventLoss::EventNotShown
         )
     }

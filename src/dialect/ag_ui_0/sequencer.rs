@@ -7,6 +7,7 @@
 //!          START ── anything but its piece or end ──▶ START whole, as CUSTOM ── … ── its first piece ──▶ START*, piece
 //!   call   START, pieces wait for the end; anything else ──▶ what waits leaves whole, as CUSTOM, and START*, pieces* at the end
 //!          END while a call that started before has none ──▶ waits for that, and leaves as CUSTOM too
+//!          result before the END ──▶ START*, pieces*, END*, result ── … ── its END ──▶ whole, as CUSTOM
 //! ```
 //! So the peer gets calls in the order in which they started, as a message lists them. A result needs its call before it.
 //!
@@ -28,6 +29,8 @@ pub(super) struct EventSequencer {
     pending_calls: IdMap<SequencedCall>,
     /// the call whose last events were not flushed: any other event flushes them, so it is the only one
     unflushed_call: Option<Json<'static>>,
+    /// calls ended early because of their result
+    ended_calls: IdMap<()>,
     buffered_bytes: usize,
 }
 
@@ -80,7 +83,7 @@ impl EventSequencer {
         self.pause_message(out);
         match event.kind {
             EventType::ToolCallResult => {
-                self.release_ended(&event.get_or_empty(Field::ToolCallId), out);
+                self.release_before_result(&event.get_or_empty(Field::ToolCallId), out);
             }
             EventType::RunError => {
                 let ids: Vec<_> = self.pending_calls.iter().map(|(id, _)| id.clone()).collect();
@@ -158,6 +161,15 @@ impl EventSequencer {
 
     fn push_call<'a>(&mut self, event: Event<'a>, out: &mut Vec<SequencerOutput<'a>>) {
         let id = event.get_or_empty(Field::ToolCallId);
+        if self.ended_calls.contains(&id) {
+            self.flush_calls(out);
+            if event.kind != EventType::ToolCallArgs {
+                self.ended_calls.remove(&id);
+            }
+            if event.kind != EventType::ToolCallStart {
+                return out.push(SequencerOutput::AsCustom(event.into_owned()));
+            }
+        }
         // The pending events of another call arrived first.
         if self.unflushed_call.as_ref().is_some_and(|unflushed| !unflushed.is_same(&id)) {
             self.flush_calls(out);
@@ -174,12 +186,30 @@ impl EventSequencer {
         self.pause_message(out);
         self.release_call(call, out);
         out.push(SequencerOutput::AsIs(event));
+        self.release_first(out);
+    }
+
+    /// Releases the calls that have ended, up to the first that has not.
+    fn release_first<'a>(&mut self, out: &mut Vec<SequencerOutput<'a>>) {
         loop {
             let next = self.pending_calls.iter().next().map(|(id, _)| id.clone());
             if !next.is_some_and(|next| self.release_ended(&next, out)) {
                 break;
             }
         }
+    }
+
+    /// Releases the call of a result. One that is open ends for the peer.
+    fn release_before_result<'a>(&mut self, id: &Json<'static>, out: &mut Vec<SequencerOutput<'a>>) {
+        if self.release_ended(id, out) {
+            return;
+        }
+        let Some(call) = self.pending_calls.remove(id) else { return };
+        self.release_call(call, out);
+        let end = Event::new(EventType::ToolCallEnd).with(Field::ToolCallId, id.clone());
+        out.push(SequencerOutput::Synthetic(end));
+        self.ended_calls.insert(id.clone(), ());
+        self.release_first(out);
     }
 
     /// Releases a call if it has ended; returns true if it had.

@@ -1,9 +1,9 @@
 //! Content as a client of output blocks stores it: concatenated blocks, `{…}{…}` (seed §4.1, where the client joins all
 //! deltas of a message and parses the result). Requests and snapshots contain this form.
 //!
-//! It is read as the stream would be (`block_reader`): text, thinking and other blocks become messages in their order,
-//! text behind something else a further part. Their ids match the stream's. The stored form is carried, and restored if
-//! the text is unchanged.
+//! An assistant's is read as the stream would be (`block_reader`): text, thinking and other blocks become messages in their order,
+//! text behind something else a further part. Their ids match the stream's. Of the other roles that a stream may have, text
+//! blocks alone are read. The stored form is carried, and restored if the text is unchanged.
 
 use super::block_activity::{BlockNumbers, OutputBlock};
 use super::blocks::{BLOCKS_NOTE, BlockText, DeltaContent, parse_delta, take_text, to_stored_content, to_text};
@@ -14,6 +14,7 @@ use crate::codec::json;
 use crate::dialect::carry;
 use crate::dialect::message_adapter::SurroundingMessages;
 use crate::event::input::{ACTIVITY, ASSISTANT, MessageMembers, REASONING, USER, has_role};
+use crate::event::kind::TEXT_ROLES;
 use crate::event::{Field, IdMap, Json, JsonType, MemberKey, Members, find_member, get, get_owned, remove, set};
 
 /// Stores a message that only has blocks, on the first of them.
@@ -41,6 +42,9 @@ enum StoredItem {
 /// Replaces stored blocks with the text of the first part, and returns the rest as messages.
 pub(super) fn read(canonical: &mut Members<'_>, own: &mut Members<'_>, dialect: &str) -> SurroundingMessages {
     let mut surrounding = SurroundingMessages::default();
+    if has_streamed_text(canonical) && read_text(canonical, own) {
+        return surrounding;
+    }
     if has_role(canonical, USER) {
         user_content::read(canonical, own);
         return surrounding;
@@ -108,6 +112,32 @@ pub(super) fn read(canonical: &mut Members<'_>, own: &mut Members<'_>, dialect: 
         }
     }
     surrounding
+}
+
+/// Replaces text blocks with their text; returns false for any other content.
+fn read_text(canonical: &mut Members<'_>, own: &mut Members<'_>) -> bool {
+    let Some(content) = get_owned(canonical, Field::Content) else { return false };
+    let Some(text) = parse_text(&content) else { return false };
+    set(canonical, MemberKey::Known(Field::Content), text);
+    own.push((carry::extension_key(BLOCKS_NOTE), content));
+    true
+}
+
+/// Returns true for a role whose streamed text the client stores as blocks, and whose messages are not in parts.
+fn has_streamed_text(message: &Members<'_>) -> bool {
+    TEXT_ROLES.iter().any(|role| *role != ASSISTANT && has_role(message, role))
+}
+
+/// Returns the text of content that is text blocks alone.
+fn parse_text(content: &Json<'_>) -> Option<Json<'static>> {
+    let whole = content.text().filter(|text| text.starts_with('{'))?;
+    let mut all = String::new();
+    for value in joined_blocks::parse_values(&whole, false)? {
+        let DeltaContent::Block { kind, mut output, .. } = parse_delta(Some(&value)) else { return None };
+        let BlockText::Text { text, .. } = take_text(&kind, &mut output) else { return None };
+        all.push_str(to_text(text).unquoted());
+    }
+    Some(to_string(&all))
 }
 
 fn to_message(
@@ -276,10 +306,29 @@ fn to_string(escaped: &str) -> Json<'static> {
     Json::from_trusted(format!("\"{escaped}\""))
 }
 
+/// Restores text blocks, or carries text that would be read as such; returns false for any other content.
+fn write_text(outgoing: &mut Members<'_>, stored: Option<&Json<'_>>, canonical: &mut Members<'_>) -> bool {
+    let Some(content) = get_owned(outgoing, Field::Content).filter(|_| get(canonical, Field::Content).is_none()) else {
+        return false;
+    };
+    if let Some(stored) = stored.filter(|stored| parse_text(stored).is_some_and(|text| text.is_same(&content))) {
+        set(outgoing, MemberKey::Known(Field::Content), stored.clone().into_owned());
+        return true;
+    }
+    let looks_like_blocks = parse_text(&content).is_some();
+    if looks_like_blocks {
+        canonical.push((MemberKey::Known(Field::Content), content));
+    }
+    looks_like_blocks
+}
+
 /// Restores the stored form; `own` holds the carried members.
 pub(super) fn write(outgoing: &mut Members<'_>, own: &mut Members<'_>, canonical: &mut Members<'_>, blocks: bool) {
     let stored = carry::take(own, BLOCKS_NOTE);
     let first_part = carry::take(own, FIRST_PART).map(Json::into_owned);
+    if has_streamed_text(outgoing) && write_text(outgoing, stored.as_ref(), canonical) {
+        return;
+    }
     if has_role(outgoing, USER) {
         return user_content::write(outgoing, stored.map(Json::into_owned), canonical);
     }

@@ -1,7 +1,7 @@
 //! The adapter of `social-app` for one direction of one run.
 
 use super::calls::{self, ArgsBuffer, OpenToolCalls};
-use super::message_buffer::{BufferResult, MessageBuffer};
+use super::message_buffer::MessageBuffer;
 use super::messages::{self, StreamedMessages};
 use crate::dialect::adapter::{CanonicalSink, DialectAdapter, ReleasedEvents, UnreadableEvent};
 use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
@@ -90,24 +90,23 @@ impl DialectAdapter for SocialAppAdapter {
                 .fold(released, |released, question| released.with_event(question, Some("")))
                 .with_event(event, canonical_type);
         }
-        let event = match self.message_buffer.buffer_event(event, canonical_type) {
-            BufferResult::Buffered => return ReleasedEvents::default(),
-            BufferResult::Complete(message) => return ReleasedEvents::pass(message, None),
-            BufferResult::PassThrough(event) => event,
+        let mut released = ReleasedEvents::default();
+        let Some(event) = self.message_buffer.buffer_event(event, canonical_type, &mut released) else {
+            return released;
         };
         match event.kind {
             EventType::ToolCallArgs => {
                 self.args_buffer.push(event.get_or_empty(Field::ToolCallId), restore_chunk(event, canonical_type));
-                ReleasedEvents::default()
+                return released;
             }
             // A result may come before the end, but not before the arguments.
             EventType::ToolCallEnd | EventType::ToolCallResult => {
                 let args = self.args_buffer.finish(&event.get_or_empty(Field::ToolCallId));
-                args.map_or_else(ReleasedEvents::default, |args| ReleasedEvents::pass(args, None))
-                    .with_event(event, canonical_type)
+                args.into_iter().for_each(|args| released.push_event(args, None));
             }
-            _ => ReleasedEvents::pass(event, canonical_type),
+            _ => {}
         }
+        released.with_event(event, canonical_type)
     }
 
     fn write(&mut self, row: &'static EventRow, outgoing: &mut OutgoingEvent<'_>) {

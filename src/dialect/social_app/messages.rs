@@ -4,9 +4,10 @@
 //! (`message_buffer`):
 //! ```text
 //!   START ─▶ BufferedMessage ── CONTENT, ui_schema ──▶ … ── END ──▶ one event
-//!                                         └── the run fails ──▶ one event, without an end
+//!                                         ├── the run fails ──▶ one event, without an end
+//!                                         └── a call, a result, a snapshot ──▶ one event for each part
 //! ```
-//! The lengths of the pieces are noted so that they can be restored. Events between the pieces are not noted.
+//! The lengths of the pieces are noted so that they can be restored. Other events between the pieces are not noted.
 
 use super::calls::{self, FILLED_MEMBERS};
 use super::members::text_end;
@@ -25,6 +26,11 @@ use crate::event::{
 /// Stores the length of each piece of text, in bytes of JSON.
 pub(super) const PIECE_LENGTHS: &str = "$pieces";
 
+/// Marks an event that is a part of a message: whether the message goes on after it, or ends.
+pub(super) const MESSAGE_PART: &str = "$part";
+pub(super) const PART_GOES_ON: &str = "open";
+pub(super) const PART_ENDS: &str = "last";
+
 /// Suffix of the activity id for `ui_schema`.
 pub(super) const ACTIVITY_SUFFIX: &str = ":ui_schema";
 
@@ -41,6 +47,9 @@ pub(super) struct StreamedMessages(IdMap<bool>);
 impl StreamedMessages {
     /// Records an event. A content event opens its message, like a start.
     pub(crate) fn observe(&mut self, event: &Event<'_>) {
+        if let (EventType::TextMessageEnd, Some(id)) = (event.kind, event.get(Field::MessageId)) {
+            self.0.remove(id);
+        }
         if !matches!(
             event.kind,
             EventType::TextMessageStart | EventType::TextMessageContent | EventType::TextMessageChunk
@@ -75,6 +84,7 @@ impl StreamedMessages {
         }
         let pieces = carry::take(&mut parts.event.members, PIECE_LENGTHS).map(Json::into_owned);
         let second_answer = carry::take(&mut parts.event.members, SECOND_ANSWER).map(Json::into_owned);
+        let part = carry::take(&mut parts.event.members, MESSAGE_PART).map(Json::into_owned);
         let IncomingEvent { mut event, extensions: mut own, .. } = parts;
         let id = message_id(&event.members);
         let open = self.0.remove(&id);
@@ -83,9 +93,12 @@ impl StreamedMessages {
         if open.is_none() && is_named {
             let start = Event::new(EventType::TextMessageStart).with(Field::MessageId, id.clone());
             sink.emit(start.with(Field::Role, take_role(&mut own)));
+        } else if part.is_some() {
+            take_role(&mut own);
         }
+        let is_new = part.is_some() || open.is_none_or(|has_text| !has_text);
         let left = match text {
-            Some(text) if text.json_type() == JsonType::String && is_named && open.is_none_or(|has_text| !has_text) => {
+            Some(text) if text.json_type() == JsonType::String && is_named && is_new => {
                 for piece in split_text(&text, pieces.as_ref()) {
                     let content = Event::new(EventType::TextMessageContent).with(Field::MessageId, id.clone());
                     sink.emit(content.with(Field::Delta, piece));
@@ -97,6 +110,9 @@ impl StreamedMessages {
         own.extend(left.map(|text| (carry::extension_key(text_end::TEXT), text)));
         if is_named {
             emit_activity(&id, &mut own, sink);
+        }
+        if part.is_some_and(|part| part.is_str(PART_GOES_ON)) {
+            return;
         }
         carry::pack(&mut event, dialect.name, own);
         sink.emit(event);

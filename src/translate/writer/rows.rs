@@ -74,7 +74,13 @@ impl EventWriter {
         match row.shape {
             EventShape::MaybeNestedError => write_as_json(&mut outgoing, Field::Code),
             EventShape::ExplicitRole if was_null(&outgoing.extensions, Field::Role) => {}
-            EventShape::ExplicitRole => write_explicit_role(self.peer.peer_version, row.kind, &mut outgoing),
+            EventShape::ExplicitRole => {
+                let is_other_role = write_explicit_role(self.peer.peer_version, row.kind, &mut outgoing);
+                // A start without a canonical counterpart continues a message that was counted.
+                if is_other_role && outgoing.canonical_type != Some("") {
+                    to.report.count_loss(EventLoss::RoleNotShown);
+                }
+            }
             EventShape::Own(_) => {
                 if let Some(adapter) = &mut self.adapter {
                     adapter.write(row, &mut outgoing);
@@ -185,9 +191,12 @@ impl EventWriter {
             let canonical_type = Some(event.kind.wire());
             adapter.finish_frame(row, &mut OutgoingEvent { canonical_type, ..OutgoingEvent::default() });
         }
+        let mut stamps = OutgoingEvent::default();
+        self.run_stamps.write(self.peer.dialect, EventType::Custom, &mut stamps);
         self.write_frame(to.out, EventType::Custom.wire(), |object| {
             object.member(Field::Name.camel(), Json::string(&name).as_str());
             object.member(Field::Value.camel(), value.as_str());
+            stamps.extensions.iter().for_each(|member| object.copy_member(member, false));
         });
         self.commit_frame(label, EventType::Custom, before, to)
     }
