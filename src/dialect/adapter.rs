@@ -32,6 +32,9 @@ pub(crate) trait DialectAdapter: std::fmt::Debug + Send + Sync {
     /// Prepares an event that the engine reads itself: emits what must precede it, or adds what it must carry.
     fn read_other(&mut self, _event: &mut Event<'_>, _sink: &mut dyn CanonicalSink) {}
 
+    /// Prepares an event that the agent sends under a name of AG-UI that its dialect lacks.
+    fn read_ag_ui_name(&mut self, _event: &mut Event<'_>, _sink: &mut dyn CanonicalSink) {}
+
     /// Emits the starts that the writer of the next event had already sent.
     fn read_sent_starts(&mut self, _sink: &mut dyn CanonicalSink) {}
 

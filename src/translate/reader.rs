@@ -206,9 +206,8 @@ impl EventReader {
         sink.report().foreign_dialect.get_or_insert(AG_UI.name);
         sink.report().count_repair(EventRepair::AgUiName);
         let Some((_, row)) = dialect.row_for_kind(kind, self.peer.peer_version) else {
-            self.read_sent_starts(sink);
             aliases::strip_members(dialect, &mut members, sink.report());
-            return self.emit_other(Event { kind, members, source: None }, sink);
+            return self.emit_ag_ui_name(Event { kind, members, source: None }, sink);
         };
         let is_own = |(key, _): &(MemberKey<'_>, Json<'_>)| match key {
             MemberKey::Known(field) => row.has_field(*field),
@@ -229,6 +228,13 @@ impl EventReader {
         let run_id = self.run_id.as_ref();
         let reader = self.retired_events.get_or_insert_with(|| Box::new(RetiredEventReader::new(run_id)));
         let event = reader.read(parts, sink);
+        self.emit_ag_ui_name(event, sink);
+    }
+
+    fn emit_ag_ui_name(&mut self, mut event: Event<'_>, sink: &mut impl EventSink) {
+        if let Some(adapter) = &mut self.adapter {
+            adapter.read_ag_ui_name(&mut event, sink);
+        }
         self.emit_other(event, sink);
     }
 

@@ -83,6 +83,7 @@ impl HaiAdapter {
     }
 
     fn write_text(&mut self, outgoing: &mut OutgoingEvent<'_>) {
+        self.block_writer.texts.mark_text(outgoing);
         self.block_writer.write_content(outgoing, self.peer.text_format);
         if self.writes_blocks() {
             self.block_writer.mark_nonempty(outgoing);
@@ -113,8 +114,12 @@ impl HaiAdapter {
         let steps = match event.kind {
             EventType::ActivitySnapshot | EventType::ActivityDelta => {
                 let id = message_id(&event.members);
+                let is_new = event.kind == EventType::ActivitySnapshot;
                 match self.collaborations.write(event, dialect.name) {
                     Ok(steps) => {
+                        if is_new {
+                            self.block_writer.texts.count_other();
+                        }
                         self.shown_activities.record_without_block(id);
                         steps
                     }
@@ -205,6 +210,19 @@ impl HaiAdapter {
         released
     }
 
+    fn write_call<'a>(&mut self, mut event: Event<'a>, canonical_type: Option<&'static str>) -> ReleasedEvents<'a> {
+        let is_part = self.message_parts.is_last_a_part();
+        let makes_parent = canonical_type != Some("") && self.block_writer.record_call(&mut event, is_part);
+        if self.writes_blocks() {
+            self.block_writer.write_parent(&mut event, canonical_type);
+        }
+        let parent = event.get(Field::ParentMessageId).or_else(|| event.get(Field::ToolCallId));
+        if let Some(parent) = parent.filter(|parent| makes_parent || !self.block_writer.is_known(parent)) {
+            self.kept_messages.record_message(parent);
+        }
+        ReleasedEvents::pass(event, canonical_type)
+    }
+
     /// Returns true if a reader that saw the last start may take it for a part of the message before.
     fn is_start_reopened(&self) -> bool {
         self.last_start.as_ref().is_some_and(|start| self.block_writer.is_reopened(start))
@@ -264,6 +282,9 @@ impl DialectAdapter for HaiAdapter {
             _ => {
                 if let Some(step) = CollaborationStep::from_shape(row.shape) {
                     self.collaborations.read(step, &mut parts, dialect)?;
+                    if parts.event.kind == EventType::ActivitySnapshot {
+                        self.block_reader.count_collaboration();
+                    }
                 }
             }
         }
@@ -282,6 +303,10 @@ impl DialectAdapter for HaiAdapter {
 
     fn read_other(&mut self, event: &mut Event<'_>, sink: &mut dyn CanonicalSink) {
         self.block_reader.read_other(event, self.peer.dialect.name, sink);
+    }
+
+    fn read_ag_ui_name(&mut self, event: &mut Event<'_>, sink: &mut dyn CanonicalSink) {
+        self.block_reader.read_ag_ui_name(event, self.peer.dialect.name, sink);
     }
 
     fn read_sent_starts(&mut self, sink: &mut dyn CanonicalSink) {
@@ -348,12 +373,15 @@ impl DialectAdapter for HaiAdapter {
         };
         match event.kind {
             EventType::TextMessageStart if canonical_type.is_none() => {
+                let id = message_id(&event.members);
                 // A note on an earlier event, or an earlier part, may have opened the message.
-                if self.block_writer.is_open(&message_id(&event.members)) {
+                let is_open = self.block_writer.is_open(&id);
+                self.block_writer.texts.start_text(&id, is_open || self.message_parts.is_last_a_part());
+                if is_open {
                     return ReleasedEvents::default();
                 }
                 self.is_start_next = true;
-                self.kept_messages.record_message(&message_id(&event.members));
+                self.kept_messages.record_message(&id);
                 ReleasedEvents::pass(event, canonical_type)
             }
             EventType::TextMessageContent if self.writes_blocks() => self.write_pieces(event, canonical_type),
@@ -364,16 +392,7 @@ impl DialectAdapter for HaiAdapter {
                     .with_event(event, canonical_type)
             }
             EventType::RunFinished => self.write_finish(event, canonical_type),
-            EventType::ToolCallStart => {
-                if self.writes_blocks() {
-                    self.block_writer.write_parent(&mut event, canonical_type);
-                }
-                let parent = event.get(Field::ParentMessageId).or_else(|| event.get(Field::ToolCallId));
-                if let Some(parent) = parent.filter(|parent| !self.block_writer.is_known(parent)) {
-                    self.kept_messages.record_message(parent);
-                }
-                ReleasedEvents::pass(event, canonical_type)
-            }
+            EventType::ToolCallStart => self.write_call(event, canonical_type),
             EventType::MessagesSnapshot => {
                 if self.writes_blocks() {
                     self.shown_activities.replace(&event);

@@ -243,7 +243,7 @@ fn restore_messages(messages: &mut Vec<MessageMembers<'_>>, dialect: &str) {
 }
 
 /// Returns the message of which this is a further part.
-fn part_origin(message: &Members<'_>, dialect: &str) -> Option<Json<'static>> {
+pub(super) fn part_origin(message: &Members<'_>, dialect: &str) -> Option<Json<'static>> {
     let origin = carried_member(message, dialect, Field::MessageId.camel())?;
     is_part_of(get(message, Field::Id)?, &origin).then_some(origin)
 }

@@ -5,6 +5,7 @@ use super::blocks::{
     STRING, TEXT, build_delta, build_text_output, build_thinking, has_block_members, is_activity_block,
     take_block_members, take_scalar,
 };
+use super::continued_texts::ContinuedTexts;
 use super::joined_blocks::parse_joined_blocks;
 use super::members::block;
 use super::message_parts::MessageParts;
@@ -31,6 +32,7 @@ pub(super) struct BlockWriter {
     /// the start time in ms of each open reasoning message that is rendered as blocks
     rendered_since: IdMap<i64>,
     blocks: BlockNumbers,
+    pub(crate) texts: ContinuedTexts,
 }
 
 impl BlockWriter {
@@ -49,8 +51,16 @@ impl BlockWriter {
         crate::event::set(&mut parts.members, MemberKey::Known(Field::Role), role.clone());
         if !self.is_open(&id) {
             self.last_message = Some(id.clone());
+            self.texts.start_message(&id);
             self.open_messages.insert(id, role);
         }
+    }
+
+    /// Records a call. Returns true if a client makes its parent, because it has no such message.
+    pub(crate) fn record_call(&mut self, call: &mut Event<'_>, is_part: bool) -> bool {
+        let Some(parent) = self.texts.mark_call(call, is_part) else { return false };
+        self.closed_messages.insert(parent, ());
+        true
     }
 
     /// Gives a call in an open text the message of that. A client adds a message for a call without one, and the
@@ -136,6 +146,7 @@ impl BlockWriter {
         let Some(message) = message.filter(|message| self.is_open(message) && !parts.is_text_open(message)) else {
             return false;
         };
+        self.texts.split(message);
         self.native_reasoning.insert(reasoning.clone().into_owned(), message.clone());
         true
     }
@@ -209,6 +220,9 @@ impl BlockWriter {
             return None;
         }
         self.blocks.count_block(&message, &activity);
+        if !activity.replaces_earlier {
+            self.texts.split(&message);
+        }
         let output = json::build_object(|object| {
             object.member(json::TYPE, one.kind.as_str());
             one.members.iter().for_each(|member| object.copy_member(member, false));
