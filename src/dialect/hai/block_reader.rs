@@ -12,6 +12,7 @@
 //! restore them.
 
 mod calls;
+mod joined;
 mod pending;
 mod whole_text;
 
@@ -21,6 +22,7 @@ use super::blocks::{
     split_braces, take_text,
 };
 use super::joined_blocks::parse_joined_blocks;
+use super::members::block;
 use super::open_message::{BoundaryCarrier, MessageHistory, OpenMessage, StartState, id_of_part};
 use super::shown_items::ShownItems;
 use crate::dialect::adapter::{CanonicalSink, UnreadableEvent};
@@ -121,14 +123,7 @@ impl BlockReader {
         {
             let delta = delta.clone().into_owned();
             event.remove(Field::Delta);
-            return blocks.iter().enumerate().try_for_each(|(at, value)| {
-                let mut own = std::mem::take(&mut own);
-                match at {
-                    0 => own.push((carry::extension_key(STRING), delta.clone())),
-                    _ => carry::add_note(&mut own, REST),
-                }
-                self.read_block(event.clone(), own, value, dialect, sink)
-            });
+            return self.read_blocks(&event, own, &delta, &blocks, dialect, sink);
         }
         if event.get(Field::Delta).is_some_and(|delta| delta.json_type() == JsonType::String) {
             if *self.uses_blocks.get_or_insert(false) {
@@ -150,14 +145,19 @@ impl BlockReader {
         sink: &mut dyn CanonicalSink,
     ) -> Result<(), UnreadableEvent> {
         let DeltaContent::Block { kind, mut output, rest } = parse_delta(Some(value)) else {
-            return Err(UnreadableEvent);
+            return self.read_unusual_block(&event, own, value, dialect, sink);
         };
         match take_text(&kind, &mut output) {
             BlockText::None => {
                 let one = OutputBlock { kind, members: output, delta_members: rest };
                 self.read_activity(event, one, own, dialect, sink);
             }
-            BlockText::Unreadable => return Err(UnreadableEvent),
+            BlockText::Unreadable => {
+                if kind.is_str(block::TEXT) {
+                    self.uses_blocks.get_or_insert(true);
+                }
+                return self.read_unusual_block(&event, own, value, dialect, sink);
+            }
             BlockText::Text { text, place } => {
                 let whole = self.take_whole(&mut event, &text);
                 let is_in_string = [STRING, REST].iter().any(|note| find_member(&own, note).is_some());
@@ -214,12 +214,6 @@ impl BlockReader {
         }
         carry::pack(&mut event, dialect, own);
         out.emit(event);
-    }
-
-    /// Records that the text goes on in its part, as a gateway noted, whatever stands between.
-    fn continue_text(&mut self, event: &Event<'_>) {
-        let message = self.open_messages.get_mut(event.get(Field::MessageId).unwrap_or(&Json::EMPTY_STRING));
-        message.into_iter().for_each(|message| message.history.shown = self.shown);
     }
 
     /// Starts the part for the next text, behind what was shown since the last one.

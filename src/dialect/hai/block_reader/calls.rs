@@ -75,6 +75,12 @@ impl BlockReader {
         }
     }
 
+    /// Records that the text goes on in its part, as a gateway noted, whatever stands between.
+    pub(super) fn continue_text(&mut self, event: &Event<'_>) {
+        let message = self.open_messages.get_mut(event.get(Field::MessageId).unwrap_or(&Json::EMPTY_STRING));
+        message.into_iter().for_each(|message| message.history.shown = self.shown);
+    }
+
     fn history_mut(&mut self, message: &Json<'_>) -> Option<&mut MessageHistory> {
         let open = self.open_messages.get_mut(message).map(|message| &mut message.history);
         open.or_else(|| self.closed_messages.get_mut(message))
