@@ -24,6 +24,9 @@ pub(crate) trait DialectAdapter: std::fmt::Debug + Send + Sync {
         sink: &mut dyn CanonicalSink,
     ) -> Result<(), UnreadableEvent>;
 
+    /// Sets the run's id, as in the request.
+    fn set_run_id(&mut self, _run_id: &Json<'static>) {}
+
     /// Returns true if [`DialectAdapter::read`] would fail.
     fn is_unreadable(&self, _row: &'static EventRow, _members: &Members<'_>) -> bool {
         false

@@ -52,10 +52,14 @@ enum CarriedType {
 impl EventReader {
     /// Creates a reader; `run_id` is the request's.
     pub(crate) fn new(peer: PeerDialect, run_id: Option<Json<'static>>) -> Self {
+        let mut adapter = peer.new_adapter();
+        if let (Some(adapter), Some(run_id)) = (&mut adapter, &run_id) {
+            adapter.set_run_id(run_id);
+        }
         EventReader {
             peer,
             dialect: peer.dialect,
-            adapter: peer.new_adapter(),
+            adapter,
             run_stamps: RunStamps::default(),
             last_row: None,
             has_begun: false,

@@ -261,19 +261,26 @@ impl DialectAdapter for HaiAdapter {
         let dialect = self.peer.dialect.name;
         match row.kind {
             EventType::TextMessageStart => {
+                self.block_reader.supply_id(&mut parts.event, sink);
                 self.block_reader.start_message(parts.into_event(dialect), dialect, sink);
                 return Ok(());
             }
             EventType::TextMessageContent => {
                 rename(&mut parts.extensions, block::BLOCK_ID_SNAKE, block::BLOCK_ID);
+                self.block_reader.supply_id(&mut parts.event, sink);
                 return self.block_reader.read_content(parts, dialect, sink);
             }
             EventType::TextMessageEnd => {
+                self.block_reader.supply_id(&mut parts.event, sink);
                 self.block_reader.drop_repeated_role(&mut parts);
                 self.block_reader.end_message(parts.into_event(dialect), dialect, sink);
                 return Ok(());
             }
-            EventType::RunStarted => run_boundary::read(&mut parts),
+            EventType::RunStarted => {
+                let message = get_owned(&parts.extensions, Field::MessageId);
+                run_boundary::read(&mut parts);
+                self.block_reader.start_run(message);
+            }
             EventType::RunFinished => {
                 run_boundary::read(&mut parts);
                 self.block_reader.finish(true, dialect, sink);
@@ -292,6 +299,10 @@ impl DialectAdapter for HaiAdapter {
         self.block_reader.read_other(&mut event, dialect, sink);
         sink.emit(event);
         Ok(())
+    }
+
+    fn set_run_id(&mut self, run_id: &Json<'static>) {
+        self.block_reader.set_run_id(run_id);
     }
 
     fn is_unreadable(&self, row: &'static EventRow, members: &Members<'_>) -> bool {

@@ -13,6 +13,7 @@
 
 mod calls;
 mod joined;
+mod missing_ids;
 mod pending;
 mod whole_text;
 
@@ -55,6 +56,11 @@ pub(super) struct BlockReader {
     shown: ShownItems,
     /// ids of the activities that the agent sends under AG-UI's name
     activities: IdMap<()>,
+    /// the message id of the run's start, unless a message has it
+    first_id: Option<Json<'static>>,
+    run_id: Option<Json<'static>>,
+    /// number of ids made for messages without one
+    supplied_ids: u32,
 }
 
 impl BlockReader {
