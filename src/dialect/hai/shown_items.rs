@@ -1,6 +1,6 @@
-//! What a client shows behind the text of a message, so that more text of the message stands in another part of it.
+//! Counts what a client shows behind the text of a message, so that more text of the message stands in another part of it.
 
-/// Counts of a run. Two that are equal have nothing between them.
+/// The counts at one place of a run. Nothing is shown between two places with equal counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ShownItems {
     /// calls, which are shown in their parent message, and their results behind it
