@@ -24,6 +24,9 @@ pub(crate) trait DialectAdapter: std::fmt::Debug + Send + Sync {
         sink: &mut dyn CanonicalSink,
     ) -> Result<(), UnreadableEvent>;
 
+    /// Sets the run's id, as in the request.
+    fn set_run_id(&mut self, _run_id: &Json<'static>) {}
+
     /// Returns true if [`DialectAdapter::read`] would fail.
     fn is_unreadable(&self, _row: &'static EventRow, _members: &Members<'_>) -> bool {
         false
@@ -31,6 +34,9 @@ pub(crate) trait DialectAdapter: std::fmt::Debug + Send + Sync {
 
     /// Prepares an event that the engine reads itself: emits what must precede it, or adds what it must carry.
     fn read_other(&mut self, _event: &mut Event<'_>, _sink: &mut dyn CanonicalSink) {}
+
+    /// Prepares an event that the agent sends under a name of AG-UI that its dialect lacks.
+    fn read_ag_ui_name(&mut self, _event: &mut Event<'_>, _sink: &mut dyn CanonicalSink) {}
 
     /// Emits the starts that the writer of the next event had already sent.
     fn read_sent_starts(&mut self, _sink: &mut dyn CanonicalSink) {}

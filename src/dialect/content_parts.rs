@@ -22,8 +22,8 @@ const VALUE: &str = "value";
 /// Media source types, and the equivalent members of a `binary` part.
 const SOURCE_MEMBERS: [(&str, &str); 3] = [("data", "data"), ("url", "url"), ("file", "id")];
 
-/// What stands for a missing media type: a `binary` part has no other place for the kind of its media. For a document it is
-/// empty.
+/// Stands for a missing media type: a `binary` part has no other place for the kind of its media. For a document
+/// it is empty.
 const MEDIA_RANGES: [(&str, &str); 3] = [("image", "image/*"), ("audio", "audio/*"), ("video", "video/*")];
 
 fn is_media_range(mime: &Json<'_>) -> bool {
@@ -66,7 +66,8 @@ pub(crate) fn read_binary(part: &Json<'_>) -> Option<Json<'static>> {
     let mime = carry::take(&mut members, MIME_TYPE)?;
     let (source, value) =
         SOURCE_MEMBERS.iter().find_map(|(source, member)| Some((*source, carry::take(&mut members, member)?)))?;
-    // "DataSource { type: "data", value: string, mimeType: string }": only other sources may lack it [spec content parts].
+    // "DataSource { type: "data", value: string, mimeType: string }": only other sources may lack it [spec content
+    // parts].
     let is_stated = source == "data" || !is_media_range(&mime);
     let source = json::build_object(|object| {
         object.string_member(json::TYPE, source);
@@ -154,8 +155,9 @@ fn write_part(part: &Json<'_>) -> Option<(Json<'static>, bool)> {
     Some((part, members.is_empty()))
 }
 
-/// Converts a media part to `binary`, restoring the members that were moved to `metadata` on reading. A missing media type
-/// becomes that of all media of the kind, or empty: "empty string for a now-required field is allowed" [spec versioning].
+/// Converts a media part to `binary`, restoring the members that were moved to `metadata` on reading. A missing media
+/// type becomes that of all media of the kind, or empty: "empty string for a now-required field is allowed" [spec
+/// versioning].
 fn write_binary(kind: &Json<'_>, mut members: Members<'_>) -> Option<(Json<'static>, bool)> {
     let source = carry::take(&mut members, SOURCE)?;
     let mut source = json::parse_members(&source)?;

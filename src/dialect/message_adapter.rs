@@ -26,6 +26,9 @@ pub(crate) trait MessageAdapter: std::fmt::Debug + Sync {
     /// Joins the parts of messages, and removes canonical messages that another message already contains.
     fn join_parts(&self, messages: &mut Vec<MessageMembers<'_>>, dialect: &str);
 
+    /// Moves the calls of joined parts to the message that contains their text now.
+    fn join_calls(&self, messages: &mut [MessageMembers<'_>], dialect: &str);
+
     /// Returns true for a message whose text another one contains now.
     fn is_joined_part(&self, message: &Members<'_>, dialect: &str) -> bool;
 

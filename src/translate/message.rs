@@ -238,6 +238,10 @@ pub(super) fn write_by_policy<'a>(
     let waiting = &mut written.unplaced;
     if let Some(adapter) = dialect.message_adapter {
         adapter.join_parts(&mut messages, dialect.name);
+        // Parts that come back keep their calls.
+        if !carries.keeps_notes() {
+            adapter.join_calls(&mut messages, dialect.name);
+        }
     }
     let is_joined =
         |message: &Members<'_>| dialect.message_adapter.is_some_and(|it| it.is_joined_part(message, dialect.name));

@@ -5,8 +5,8 @@
 //! later ones are renamed to `<id>:<kind>`, in events and snapshots, with the agent's id in `metadata.diglot.id`. The
 //! client sends that back, and the id is restored in the request.
 //!
-//! An agent that is not of AG-UI may use the same ids in each run, as the code in seed 000 §4.2 does (`msgId-001`). What
-//! starts there with the id of an earlier run is renamed in the same way.
+//! An agent that is not of AG-UI may use the same ids in each run, as the code in seed 000 §4.2 does (`msgId-001`).
+//! What starts there with the id of an earlier run is renamed in the same way.
 
 use super::carry::GATEWAY_KEY;
 use super::message::to_array;

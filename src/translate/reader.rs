@@ -52,10 +52,14 @@ enum CarriedType {
 impl EventReader {
     /// Creates a reader; `run_id` is the request's.
     pub(crate) fn new(peer: PeerDialect, run_id: Option<Json<'static>>) -> Self {
+        let mut adapter = peer.new_adapter();
+        if let (Some(adapter), Some(run_id)) = (&mut adapter, &run_id) {
+            adapter.set_run_id(run_id);
+        }
         EventReader {
             peer,
             dialect: peer.dialect,
-            adapter: peer.new_adapter(),
+            adapter,
             run_stamps: RunStamps::default(),
             last_row: None,
             has_begun: false,
@@ -200,9 +204,8 @@ impl EventReader {
         sink.report().foreign_dialect.get_or_insert(AG_UI.name);
         sink.report().count_repair(EventRepair::AgUiName);
         let Some((_, row)) = dialect.row_for_kind(kind, self.peer.peer_version) else {
-            self.read_sent_starts(sink);
             aliases::strip_members(dialect, &mut members, sink.report());
-            return self.emit_other(Event { kind, members, source: None }, sink);
+            return self.emit_ag_ui_name(Event { kind, members, source: None }, sink);
         };
         let is_own = |(key, _): &(MemberKey<'_>, Json<'_>)| match key {
             MemberKey::Known(field) => row.has_field(*field),
@@ -223,6 +226,13 @@ impl EventReader {
         let run_id = self.run_id.as_ref();
         let reader = self.retired_events.get_or_insert_with(|| Box::new(RetiredEventReader::new(run_id)));
         let event = reader.read(parts, sink);
+        self.emit_ag_ui_name(event, sink);
+    }
+
+    fn emit_ag_ui_name(&mut self, mut event: Event<'_>, sink: &mut impl EventSink) {
+        if let Some(adapter) = &mut self.adapter {
+            adapter.read_ag_ui_name(&mut event, sink);
+        }
         self.emit_other(event, sink);
     }
 

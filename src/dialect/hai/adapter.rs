@@ -3,17 +3,16 @@
 //! For events that the dialect lacks, writing uses its own: thinking blocks for reasoning, output blocks for other
 //! activities, messages between agents for subagents, and tool calls for interrupts.
 
-mod reasoning;
 mod texts;
+mod reasoning;
 
-use self::texts::HeldStart;
 use super::block_activity::is_opaque_content;
 use super::block_reader::BlockReader;
 use super::block_writer::{BlockWriter, RenderedBlock};
 use super::blocks::{self, REST, STRING, block_text};
 use super::collaboration::{CollaborationState, CollaborationStep};
 use super::kept_messages::KeptMessages;
-use super::last_message::LastMessage;
+use super::last_message::{HeldStart, LastMessage};
 use super::members::{block, rename};
 use super::message_parts::{self, MessageParts};
 use super::shown_activities::ShownActivities;
@@ -23,6 +22,7 @@ use crate::dialect::adapter::{CanonicalSink, DialectAdapter, ReleasedEvent, Rele
 use crate::dialect::carry;
 use crate::dialect::event_parts::{ABSENT_FIELDS, FOLLOWS_SENT_STARTS, IncomingEvent, OutgoingEvent};
 use crate::dialect::interrupts;
+use crate::dialect::memory_limits;
 use crate::dialect::row::EventRow;
 use crate::dialect::table::{MemberCase, PeerDialect};
 use crate::dialect::text_format::TextFormat;
@@ -90,6 +90,7 @@ impl HaiAdapter {
     }
 
     fn write_text(&mut self, outgoing: &mut OutgoingEvent<'_>) {
+        self.block_writer.texts.mark_text(outgoing);
         self.block_writer.write_content(outgoing, self.peer.text_format);
         if self.writes_blocks() {
             self.block_writer.mark_nonempty(outgoing);
@@ -120,8 +121,12 @@ impl HaiAdapter {
         let steps = match event.kind {
             EventType::ActivitySnapshot | EventType::ActivityDelta => {
                 let id = message_id(&event.members);
+                let is_new = event.kind == EventType::ActivitySnapshot;
                 match self.collaborations.write(event, dialect.name) {
                     Ok(steps) => {
+                        if is_new {
+                            self.block_writer.texts.count_other();
+                        }
                         self.shown_activities.record_without_block(id);
                         steps
                     }
@@ -190,18 +195,25 @@ impl HaiAdapter {
 
     fn write_event<'a>(
         &mut self,
-        event: Event<'a>,
+        mut event: Event<'a>,
         canonical_type: Option<&'static str>,
         now_ms: i64,
         released: ReleasedEvents<'a>,
     ) -> ReleasedEvents<'a> {
         match event.kind {
             EventType::TextMessageStart if canonical_type.is_none() => {
+                let id = message_id(&event.members);
                 // A note on an earlier event, or an earlier part, may have opened the message.
-                if self.block_writer.is_open(&message_id(&event.members)) {
+                let is_open = self.block_writer.is_open(&id);
+                self.block_writer.texts.start_text(&id, is_open || self.message_parts.is_last_a_part());
+                if is_open {
                     return released;
                 }
                 self.is_start_next = true;
+                released.with_event(event, canonical_type)
+            }
+            EventType::ToolCallStart => {
+                self.record_call(&mut event, canonical_type);
                 released.with_event(event, canonical_type)
             }
             EventType::RunFinished => released.with_all(self.write_finish(event, canonical_type)),
@@ -249,19 +261,26 @@ impl DialectAdapter for HaiAdapter {
         let dialect = self.peer.dialect.name;
         match row.kind {
             EventType::TextMessageStart => {
+                self.block_reader.supply_id(&mut parts.event, sink);
                 self.block_reader.start_message(parts.into_event(dialect), dialect, sink);
                 return Ok(());
             }
             EventType::TextMessageContent => {
                 rename(&mut parts.extensions, block::BLOCK_ID_SNAKE, block::BLOCK_ID);
+                self.block_reader.supply_id(&mut parts.event, sink);
                 return self.block_reader.read_content(parts, dialect, sink);
             }
             EventType::TextMessageEnd => {
+                self.block_reader.supply_id(&mut parts.event, sink);
                 self.block_reader.drop_repeated_role(&mut parts);
                 self.block_reader.end_message(parts.into_event(dialect), dialect, sink);
                 return Ok(());
             }
-            EventType::RunStarted => run_boundary::read(&mut parts),
+            EventType::RunStarted => {
+                let message = get_owned(&parts.extensions, Field::MessageId);
+                run_boundary::read(&mut parts);
+                self.block_reader.start_run(message);
+            }
             EventType::RunFinished => {
                 run_boundary::read(&mut parts);
                 self.block_reader.finish(true, dialect, sink);
@@ -270,6 +289,9 @@ impl DialectAdapter for HaiAdapter {
             _ => {
                 if let Some(step) = CollaborationStep::from_shape(row.shape) {
                     self.collaborations.read(step, &mut parts, dialect)?;
+                    if parts.event.kind == EventType::ActivitySnapshot {
+                        self.block_reader.count_collaboration();
+                    }
                 }
             }
         }
@@ -277,6 +299,10 @@ impl DialectAdapter for HaiAdapter {
         self.block_reader.read_other(&mut event, dialect, sink);
         sink.emit(event);
         Ok(())
+    }
+
+    fn set_run_id(&mut self, run_id: &Json<'static>) {
+        self.block_reader.set_run_id(run_id);
     }
 
     fn is_unreadable(&self, row: &'static EventRow, members: &Members<'_>) -> bool {
@@ -288,6 +314,10 @@ impl DialectAdapter for HaiAdapter {
 
     fn read_other(&mut self, event: &mut Event<'_>, sink: &mut dyn CanonicalSink) {
         self.block_reader.read_other(event, self.peer.dialect.name, sink);
+    }
+
+    fn read_ag_ui_name(&mut self, event: &mut Event<'_>, sink: &mut dyn CanonicalSink) {
+        self.block_reader.read_ag_ui_name(event, self.peer.dialect.name, sink);
     }
 
     fn read_sent_starts(&mut self, sink: &mut dyn CanonicalSink) {
@@ -324,7 +354,7 @@ impl DialectAdapter for HaiAdapter {
     }
 
     fn release_before<'a>(&mut self, event: &mut Event<'a>) -> ReleasedEvents<'a> {
-        self.last_message.observe_metadata(event, self.peer.dialect.name);
+        self.last_message.observe(event, self.peer.dialect.name);
         let mut released = ReleasedEvents::default();
         for boundary in message_parts::take_boundaries(event, self.peer.dialect.name) {
             let kind = boundary.kind;
@@ -360,11 +390,7 @@ impl DialectAdapter for HaiAdapter {
         self.release_start(&event, now_ms, &mut released);
         match event.kind {
             EventType::TextMessageStart => {
-                // A note on an earlier event, or an earlier part, may have opened the message.
-                let is_open = self.last_message.is_native() && self.block_writer.is_open(&message_id(&event.members));
-                if !is_open {
-                    self.hold_start(event, canonical_type);
-                }
+                self.hold_start(event, canonical_type);
                 return released;
             }
             EventType::TextMessageContent => return self.write_text_piece(event, canonical_type, now_ms, released),
@@ -381,7 +407,6 @@ impl DialectAdapter for HaiAdapter {
                 let shown = &self.shown_activities;
                 self.kept_messages.complete(&mut event, self.peer.dialect.name, |id| shown.content(id));
             }
-            EventType::RunStarted => self.last_message.start_run(),
             EventType::RunError if !self.last_message.is_native() => self.end_open_messages(now_ms, &mut released),
             _ => {}
         }
@@ -441,7 +466,8 @@ impl DialectAdapter for HaiAdapter {
     }
 
     fn held_bytes(&self) -> usize {
-        self.block_reader.held_bytes() + self.held_start.as_ref().map_or(0, HeldStart::byte_size)
+        self.block_reader.held_bytes()
+            + self.held_start.as_ref().map_or(0, |start| memory_limits::event_cost(&start.event))
     }
 
     /// Thinking has the time since its start.

@@ -4,13 +4,13 @@
 //! content {blockId, delta: {output: {type: T, data}}} of message M ⇄ snapshot M:block:n hai.T data
 //! ```
 //! `n` counts the blocks of `M`, because stored content (seed §4.1) has no block ids. A block with the id of an earlier one
-//! has the number of that, unless one of them is the end of a fold. A block other than a plain `{type, data: {…}}`
+//! has the number of that, unless one of them is the end of a fold, or the start of the next fold. A block other than a plain `{type, data: {…}}`
 //! becomes content with all its members, as recorded in a note. A block stays a block if its type is the last part of
 //! another activity's type.
 
 use super::blocks::{BlockText, DELTA, DeltaContent, carry_members, parse_delta, take_text};
 use super::collaboration::id_text;
-use super::joined_blocks::parse_joined_blocks;
+use super::joined_blocks::{parse_joined_blocks, parse_unusual_block};
 use super::members::block;
 use crate::codec::json;
 use crate::dialect::carry;
@@ -33,6 +33,15 @@ struct MessageBlocks {
     count: u32,
     /// the first block with each id, by a hash: the ids may be long
     named: HashMap<u64, u32>,
+    /// the pairs of folds with each id, by a hash
+    folds: HashMap<u64, FoldPairs>,
+}
+
+/// Counts the pairs of blocks that enclose folded content under one id: a start behind an end begins the next.
+#[derive(Clone, Copy, Debug, Default, Hash)]
+struct FoldPairs {
+    count: u32,
+    is_ended: bool,
 }
 
 pub(super) struct OutputBlock<'a> {
@@ -49,6 +58,7 @@ pub(super) struct BlockActivity {
     pub(crate) is_whole_block: bool,
     pub(crate) replaces_earlier: bool,
     id_hash: Option<u64>,
+    fold: Option<(u64, FoldPairs)>,
 }
 
 /// Returns true if the content must be carried as a whole.
@@ -56,11 +66,14 @@ pub(super) fn is_opaque_content(members: &Members<'_>) -> bool {
     let delta = get(members, Field::Delta);
     match parse_delta(delta) {
         DeltaContent::Plain => delta.is_none_or(|delta| match delta.json_type() {
-            JsonType::Object => true,
+            JsonType::Object => parse_unusual_block(delta).is_none(),
             JsonType::Array => parse_joined_blocks(delta).is_none(),
             _ => false,
         }),
-        DeltaContent::Block { kind, mut output, .. } => matches!(take_text(&kind, &mut output), BlockText::Unreadable),
+        DeltaContent::Block { kind, mut output, .. } => {
+            matches!(take_text(&kind, &mut output), BlockText::Unreadable)
+                && delta.is_none_or(|delta| parse_unusual_block(delta).is_none())
+        }
     }
 }
 
@@ -73,9 +86,14 @@ impl BlockNumbers {
         own: &Members<'_>,
         dialect: &str,
     ) -> BlockActivity {
-        // Both ends of a fold may have the same id, and enclose the text between.
-        let id_hash = block_id(own).map(|id| stable_hash(&(id.unquoted(), is_fold_end(one))));
         let blocks = self.0.get(&id_text(message));
+        let fold = block_id(own).filter(|_| one.kind.is_str(block::FOLD)).map(|id| {
+            let fold = stable_hash(&id.unquoted());
+            let pairs = blocks.and_then(|blocks| blocks.folds.get(&fold)).copied().unwrap_or_default();
+            (fold, pairs.with(is_fold_end(one)))
+        });
+        // Both ends of a fold may have the same id, and enclose the text between.
+        let id_hash = block_id(own).map(|id| stable_hash(&(id.unquoted(), fold.map(|(_, pairs)| pairs))));
         let earlier = blocks.zip(id_hash).and_then(|(blocks, id_hash)| blocks.named.get(&id_hash).copied());
         let number = earlier.unwrap_or_else(|| blocks.map_or(0, |blocks| blocks.count).saturating_add(1));
         let plain = match &one.members[..] {
@@ -89,12 +107,14 @@ impl BlockNumbers {
             is_whole_block: plain.is_none(),
             replaces_earlier: earlier.is_some(),
             id_hash,
+            fold,
         }
     }
 
     pub(crate) fn count_block(&mut self, message: &Json<'_>, activity: &BlockActivity) {
         let blocks = self.0.entry(id_text(message)).or_default();
         blocks.count = blocks.count.saturating_add(1);
+        blocks.folds.extend(activity.fold);
         if let Some(id_hash) = activity.id_hash.filter(|_| !activity.replaces_earlier) {
             blocks.named.insert(id_hash, blocks.count);
         }
@@ -116,6 +136,13 @@ impl BlockNumbers {
             carry::add_note(own, WHOLE_BLOCK);
         }
         activity
+    }
+}
+
+impl FoldPairs {
+    fn with(self, is_end: bool) -> Self {
+        let is_next = self.is_ended && !is_end;
+        FoldPairs { count: self.count.saturating_add(u32::from(is_next)), is_ended: is_end }
     }
 }
 

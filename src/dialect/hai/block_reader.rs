@@ -6,18 +6,26 @@
 //!   HAI       START M  thinking         table        text "a"        image        text "b"     END M
 //!   AG-UI              M:reasoning:1    M:block:1    M: START "a" END   M:block:2    M:2: START "b" END
 //! ```
-//! A start is sent with the first text. The boundaries that then have no event of their own (here START M), and empty
+//! A call and a message between agents stand between two texts, too (`calls`); the part before them ends when the text goes
+//! on, since that may be a gateway's text, which has no parts (`continued_texts`). A start is sent with the first text. The boundaries that then have no event of their own (here START M), and empty
 //! pieces of text outside of any part, are carried in a note on the next event, whichever it is, so that writing can
 //! restore them.
 
+mod calls;
+mod joined;
+mod missing_ids;
+mod pending;
+mod whole_text;
+
 use super::block_activity::{BlockNumbers, OutputBlock};
 use super::blocks::{
-    BEFORE, BlockText, DeltaContent, OUTPUT, REST, STRING, TEXT, WHOLE, carry_delta, is_scalar, parse_delta,
-    read_scalar, split_braces, take_text,
+    BlockText, DeltaContent, OUTPUT, REST, STRING, TEXT, carry_delta, is_scalar, parse_delta, read_scalar,
+    split_braces, take_text,
 };
 use super::joined_blocks::parse_joined_blocks;
-use super::open_message::{BoundaryCarrier, MessageHistory, OpenMessage, StartState};
-use crate::codec::json;
+use super::members::block;
+use super::open_message::{BoundaryCarrier, MessageHistory, OpenMessage, StartState, id_of_part};
+use super::shown_items::ShownItems;
 use crate::dialect::adapter::{CanonicalSink, UnreadableEvent};
 use crate::dialect::carry;
 use crate::dialect::event_parts::IncomingEvent;
@@ -45,6 +53,14 @@ pub(super) struct BlockReader {
     whole_text: String,
     /// length of its pieces that were read
     repeated_until: usize,
+    shown: ShownItems,
+    /// ids of the activities that the agent sends under AG-UI's name
+    activities: IdMap<()>,
+    /// the message id of the run's start, unless a message has it
+    first_id: Option<Json<'static>>,
+    run_id: Option<Json<'static>>,
+    /// number of ids made for messages without one
+    supplied_ids: u32,
 }
 
 impl BlockReader {
@@ -69,7 +85,8 @@ impl BlockReader {
         if self.pending.len().max(self.open_messages.len()) >= OPEN_ITEMS_LIMIT {
             self.send_starts(dialect, sink);
         }
-        let mut history = self.closed_messages.remove(&id).unwrap_or_default();
+        let new = || MessageHistory { shown: self.shown, ..MessageHistory::default() };
+        let mut history = self.closed_messages.remove(&id).unwrap_or_else(new);
         if self.part_ids.contains(&id) {
             history.part_count = history.part_count.max(1);
             history.is_split = true;
@@ -98,6 +115,9 @@ impl BlockReader {
         sink: &mut dyn CanonicalSink,
     ) -> Result<(), UnreadableEvent> {
         self.open_if_unknown(&parts.event, dialect, sink);
+        if parts.restored_fields.contains(&Field::MessageId) {
+            self.continue_text(&parts.event);
+        }
         let is_restored = parts.restored_fields.contains(&Field::Delta);
         let IncomingEvent { mut event, extensions: mut own, .. } = parts;
         if let Some(value) = event.get(Field::Delta).filter(|value| is_scalar(value) && !is_restored) {
@@ -109,14 +129,7 @@ impl BlockReader {
         {
             let delta = delta.clone().into_owned();
             event.remove(Field::Delta);
-            return blocks.iter().enumerate().try_for_each(|(at, value)| {
-                let mut own = std::mem::take(&mut own);
-                match at {
-                    0 => own.push((carry::extension_key(STRING), delta.clone())),
-                    _ => carry::add_note(&mut own, REST),
-                }
-                self.read_block(event.clone(), own, value, dialect, sink)
-            });
+            return self.read_blocks(&event, own, &delta, &blocks, dialect, sink);
         }
         if event.get(Field::Delta).is_some_and(|delta| delta.json_type() == JsonType::String) {
             if *self.uses_blocks.get_or_insert(false) {
@@ -138,14 +151,19 @@ impl BlockReader {
         sink: &mut dyn CanonicalSink,
     ) -> Result<(), UnreadableEvent> {
         let DeltaContent::Block { kind, mut output, rest } = parse_delta(Some(value)) else {
-            return Err(UnreadableEvent);
+            return self.read_unusual_block(&event, own, value, dialect, sink);
         };
         match take_text(&kind, &mut output) {
             BlockText::None => {
                 let one = OutputBlock { kind, members: output, delta_members: rest };
                 self.read_activity(event, one, own, dialect, sink);
             }
-            BlockText::Unreadable => return Err(UnreadableEvent),
+            BlockText::Unreadable => {
+                if kind.is_str(block::TEXT) {
+                    self.uses_blocks.get_or_insert(true);
+                }
+                return self.read_unusual_block(&event, own, value, dialect, sink);
+            }
             BlockText::Text { text, place } => {
                 let whole = self.take_whole(&mut event, &text);
                 let is_in_string = [STRING, REST].iter().any(|note| find_member(&own, note).is_some());
@@ -172,43 +190,21 @@ impl BlockReader {
         Ok(())
     }
 
-    /// Takes the text of which a frame has the first piece, unless it is the text of another frame.
-    pub(crate) fn take_whole(&mut self, event: &mut Event<'_>, first: &Json<'_>) -> Option<Json<'static>> {
-        let whole = carry::take(&mut event.members, WHOLE)?.into_owned();
-        let (text, first) = (whole.text()?, first.text()?);
-        // Notes are external input, and must not hide what the frame says.
-        if !text.starts_with(&*first) {
-            return None;
-        }
-        self.repeated_until = first.len();
-        self.whole_text = text.into_owned();
-        Some(whole)
-    }
-
-    /// Skips the next piece of a text that was read whole. Returns `false` for any other text.
-    pub(crate) fn skip_repeated(&mut self, text: &Json<'_>) -> bool {
-        let is_next = |piece: &str| !piece.is_empty() && self.whole_text[self.repeated_until..].starts_with(piece);
-        let Some(piece) = text.text().filter(|piece| is_next(piece)) else { return false };
-        self.repeated_until += piece.len();
-        if self.repeated_until == self.whole_text.len() {
-            self.whole_text = String::new();
-            self.repeated_until = 0;
-        }
-        true
-    }
-
     fn read_text(&mut self, mut event: Event<'_>, mut own: Members<'_>, dialect: &str, sink: &mut dyn CanonicalSink) {
         let id = event.get(Field::MessageId).unwrap_or(&Json::EMPTY_STRING);
-        let is_part_open = self.open_messages.get(id).is_some_and(|message| message.part_id.is_some());
-        if !is_part_open {
+        let Some(message) = self.open_messages.get(id) else { return };
+        if message.part_id.is_none() || message.history.shown != self.shown {
             // A client would show a message without text.
             let is_empty = event.get(Field::Delta).is_some_and(|delta| delta.is_str(""));
-            if is_empty && self.pending.len() < OPEN_ITEMS_LIMIT {
+            let has_part = message.part_id.is_some();
+            if is_empty && !has_part && self.pending.len() < OPEN_ITEMS_LIMIT {
                 carry::pack(&mut event, dialect, own);
                 return self.push_pending(event.into_owned());
             }
-            let id = id.clone().into_owned();
-            self.start_part(&id, dialect, sink);
+            if !(is_empty && has_part) {
+                let id = id.clone().into_owned();
+                self.begin_part(&id, dialect, sink);
+            }
         }
         let id = event.get(Field::MessageId).unwrap_or(&Json::EMPTY_STRING);
         let note = if self.pending.is_empty() { None } else { self.carry_pending() };
@@ -226,22 +222,28 @@ impl BlockReader {
         out.emit(event);
     }
 
+    /// Starts the part for the next text, behind what was shown since the last one.
+    fn begin_part(&mut self, id: &Json<'static>, dialect: &str, sink: &mut dyn CanonicalSink) {
+        let Some(message) = self.open_messages.get_mut(id) else { return };
+        if std::mem::replace(&mut message.history.shown, self.shown) != self.shown {
+            let note = if message.part_id.is_some() { self.carry_pending() } else { None };
+            let Some(message) = self.open_messages.get_mut(id) else { return };
+            message.end_part(&mut BoundaryCarrier { note, dialect, sink });
+        }
+        self.start_part(id, dialect, sink);
+    }
+
     /// Starts the text of a message, or its next part if something else followed the last one.
     fn start_part(&mut self, id: &Json<'_>, dialect: &str, sink: &mut dyn CanonicalSink) {
         let own_start = self.take_last_start(id);
         let note = self.carry_pending();
         let mut out = BoundaryCarrier { note, dialect, sink };
         let Some(message) = self.open_messages.get(id) else { return };
-        let is_next = message.history.part_count == 0 || message.history.is_split;
-        let mut number = message.history.part_count + u32::from(is_next);
-        let mut part_id = message.id_of_part(number);
-        while is_next
-            && number > 1
-            && (self.open_messages.contains(&part_id) || self.closed_messages.contains(&part_id))
-        {
-            number += 1;
-            part_id = message.id_of_part(number);
-        }
+        let last_number = message.history.part_count;
+        let (number, part_id) = match last_number == 0 || message.history.is_split {
+            true => self.next_part(id, last_number),
+            false => (last_number, id_of_part(id, last_number)),
+        };
         if number > 1 {
             self.part_ids.insert(part_id.clone(), ());
         }
@@ -303,6 +305,9 @@ impl BlockReader {
         let id = event.get(Field::MessageId).unwrap_or(&Json::EMPTY_STRING);
         let Some(message) = self.open_messages.get_mut(id) else { return };
         message.history.has_output = true;
+        if std::mem::replace(&mut message.history.shown, self.shown) != self.shown {
+            message.stop_thinking(&mut out);
+        }
         let span_id = match &message.span_id {
             Some(span_id) => span_id.clone(),
             None => {
@@ -359,14 +364,10 @@ impl BlockReader {
         }
     }
 
-    /// Prepares an event that is not part of a message: it carries the pending boundaries. A call needs its parent
-    /// message, so that one starts first.
+    /// Prepares an event that is not part of a message: it carries the pending boundaries.
     pub(crate) fn read_other(&mut self, event: &mut Event<'_>, dialect: &str, sink: &mut dyn CanonicalSink) {
-        if let Some(parent) = event.get(Field::ParentMessageId).filter(|_| event.kind == EventType::ToolCallStart)
-            && self.open_messages.get(parent).is_some_and(|message| !matches!(message.start, StartState::Sent))
-        {
-            let parent = parent.clone().into_owned();
-            self.start_part(&parent, dialect, sink);
+        if event.kind == EventType::ToolCallStart {
+            self.read_call(event, dialect, sink);
         }
         self.carry_pending_with(event, dialect);
     }
@@ -393,48 +394,5 @@ impl BlockReader {
             }
         }
         self.open_messages = IdMap::default();
-    }
-
-    pub(crate) fn held_bytes(&self) -> usize {
-        self.held_bytes + self.whole_text.len()
-    }
-
-    fn push_pending(&mut self, boundary: Event<'static>) {
-        self.held_bytes += memory_limits::event_cost(&boundary);
-        self.pending.push(boundary);
-    }
-
-    /// Returns the start of a message if nothing is pending after it.
-    fn take_last_start(&mut self, id: &Json<'_>) -> Option<Event<'static>> {
-        let is_start = |event: &mut Event<'static>| {
-            event.kind == EventType::TextMessageStart && event.get(Field::MessageId).is_some_and(|own| own.is_same(id))
-        };
-        let start = self.pending.pop_if(is_start)?;
-        self.held_bytes = self.held_bytes.saturating_sub(memory_limits::event_cost(&start));
-        Some(start)
-    }
-
-    /// Returns the note with the pending boundaries, if there are any.
-    fn carry_pending(&mut self) -> Option<Json<'static>> {
-        if self.pending.is_empty() {
-            return None;
-        }
-        let pending = std::mem::take(&mut self.pending);
-        let list: Vec<_> =
-            pending.iter().map(|event| json::to_event_object(event.kind.wire(), &event.members)).collect();
-        for boundary in pending {
-            let message = self.open_messages.get_mut(boundary.get(Field::MessageId).unwrap_or(&Json::EMPTY_STRING));
-            match message.filter(|_| boundary.kind == EventType::TextMessageStart) {
-                Some(message) => message.start = StartState::Carried(boundary),
-                None => self.held_bytes = self.held_bytes.saturating_sub(memory_limits::event_cost(&boundary)),
-            }
-        }
-        Some(json::to_array(&list))
-    }
-
-    fn carry_pending_with(&mut self, event: &mut Event<'_>, dialect: &str) {
-        if let Some(note) = self.carry_pending() {
-            carry::pack(event, dialect, vec![(carry::extension_key(BEFORE), note)]);
-        }
     }
 }

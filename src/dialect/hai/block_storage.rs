@@ -42,15 +42,8 @@ enum StoredItem {
 /// Replaces stored blocks with the text of the first part, and returns the rest as messages.
 pub(super) fn read(canonical: &mut Members<'_>, own: &mut Members<'_>, dialect: &str) -> SurroundingMessages {
     let mut surrounding = SurroundingMessages::default();
-    if has_streamed_text(canonical) && read_text(canonical, own) {
-        return surrounding;
-    }
-    if has_role(canonical, USER) {
-        user_content::read(canonical, own);
-        return surrounding;
-    }
     if !has_role(canonical, ASSISTANT) {
-        listed_content::read(canonical, own);
+        read_other_role(canonical, own);
         return surrounding;
     }
     let content = get(canonical, Field::Content).cloned();
@@ -112,6 +105,16 @@ pub(super) fn read(canonical: &mut Members<'_>, own: &mut Members<'_>, dialect: 
         }
     }
     surrounding
+}
+
+fn read_other_role(canonical: &mut Members<'_>, own: &mut Members<'_>) {
+    if has_streamed_text(canonical) && read_text(canonical, own) {
+        return;
+    }
+    match has_role(canonical, USER) {
+        true => user_content::read(canonical, own),
+        false => listed_content::read(canonical, own),
+    }
 }
 
 /// Replaces text blocks with their text; returns false for any other content.
@@ -273,7 +276,7 @@ fn restore_messages(messages: &mut Vec<MessageMembers<'_>>, dialect: &str) {
 }
 
 /// Returns the message of which this is a further part.
-fn part_origin(message: &Members<'_>, dialect: &str) -> Option<Json<'static>> {
+pub(super) fn part_origin(message: &Members<'_>, dialect: &str) -> Option<Json<'static>> {
     let origin = carried_member(message, dialect, Field::MessageId.camel())?;
     is_part_of(get(message, Field::Id)?, &origin).then_some(origin)
 }

@@ -5,6 +5,7 @@ use super::blocks::{
     STRING, TEXT, build_delta, build_text_output, build_thinking, has_block_members, is_activity_block,
     take_block_members, take_scalar, to_stored_content,
 };
+use super::continued_texts::ContinuedTexts;
 use super::joined_blocks::parse_joined_blocks;
 use super::members::block;
 use super::message_parts::MessageParts;
@@ -29,6 +30,7 @@ pub(super) struct BlockWriter {
     /// the start time in ms of each open reasoning message that is rendered as blocks
     rendered_since: IdMap<i64>,
     blocks: BlockNumbers,
+    pub(crate) texts: ContinuedTexts,
 }
 
 impl BlockWriter {
@@ -45,7 +47,14 @@ impl BlockWriter {
         let role = get_owned(&parts.members, Field::Role).unwrap_or_else(|| Json::string(ASSISTANT));
         crate::event::set(&mut parts.members, MemberKey::Known(Field::Role), role.clone());
         if !self.is_open(&id) {
+            self.texts.start_message(&id);
             self.open_messages.insert(id, role);
+        }
+    }
+
+    pub(crate) fn record_call(&mut self, call: &mut Event<'_>, is_part: bool) {
+        if let Some(parent) = self.texts.mark_call(call, is_part) {
+            self.closed_messages.insert(parent, ());
         }
     }
 
@@ -119,6 +128,7 @@ impl BlockWriter {
         let Some(message) = message.filter(|message| self.is_open(message) && !parts.is_text_open(message)) else {
             return false;
         };
+        self.texts.split(message);
         self.native_reasoning.insert(reasoning.clone().into_owned(), message.clone());
         true
     }
@@ -192,6 +202,9 @@ impl BlockWriter {
             return None;
         }
         self.blocks.count_block(&message, &activity);
+        if !activity.replaces_earlier {
+            self.texts.split(&message);
+        }
         let output = json::build_object(|object| {
             object.member(json::TYPE, one.kind.as_str());
             one.members.iter().for_each(|member| object.copy_member(member, false));

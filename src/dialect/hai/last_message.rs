@@ -11,12 +11,12 @@
 
 use crate::codec::json;
 use crate::dialect::memory_limits;
-use crate::event::{Event, Field, IdMap, Json, get};
+use crate::event::{Event, EventType, Field, IdMap, Json, get};
 
 #[derive(Debug, Default)]
 pub(super) struct LastMessage {
     last: Option<Json<'static>>,
-    /// how many of the client's messages have an id, alone or with a number
+    /// the client's messages, by id; the highest number that follows the id of one
     counts: IdMap<u32>,
     id_bytes: usize,
     /// open texts, by the agent's id
@@ -35,6 +35,15 @@ pub(super) struct OpenText {
     pub(crate) is_added: bool,
 }
 
+/// The start of a text, until the next event shows whether text follows at once.
+#[derive(Debug)]
+pub(super) struct HeldStart {
+    pub(crate) event: Event<'static>,
+    pub(crate) canonical_type: Option<&'static str>,
+    /// whether the agent started a part of a message
+    pub(crate) is_part: bool,
+}
+
 /// A thought whose message is the client's last one.
 #[derive(Clone, Debug)]
 pub(super) struct OpenThought {
@@ -45,20 +54,19 @@ pub(super) struct OpenThought {
 }
 
 impl LastMessage {
-    /// Recognizes an agent of the dialect by what its events carry.
-    pub(crate) fn observe_metadata(&mut self, event: &Event<'_>, dialect: &str) {
+    /// Recognizes an agent of the dialect by what its events carry, in each run anew.
+    pub(crate) fn observe(&mut self, event: &Event<'_>, dialect: &str) {
+        if event.kind == EventType::RunStarted {
+            self.texts = IdMap::default();
+            self.thought = None;
+            self.is_native = false;
+        }
         let own = event.get(Field::Metadata).and_then(|metadata| json::parse_member(metadata, dialect));
         self.is_native |= own.is_some();
     }
 
     pub(crate) fn is_native(&self) -> bool {
         self.is_native
-    }
-
-    pub(crate) fn start_run(&mut self) {
-        self.texts = IdMap::default();
-        self.thought = None;
-        self.is_native = false;
     }
 
     pub(crate) fn get(&self) -> Option<&Json<'static>> {

@@ -12,6 +12,8 @@ pub(super) struct MessageParts {
     origins: IdMap<Json<'static>>,
     /// messages whose text the client sees as open
     open_texts: IdMap<()>,
+    /// whether the last start or call was one of a part
+    is_last_a_part: bool,
 }
 
 impl MessageParts {
@@ -21,7 +23,9 @@ impl MessageParts {
             EventType::TextMessageStart => {
                 let id = message_id(&event.members);
                 let origin = carry::carried_member(&event, dialect, Field::MessageId.camel());
-                if let Some(origin) = origin.filter(|origin| is_part_of(&id, origin)) {
+                let origin = origin.filter(|origin| is_part_of(&id, origin));
+                self.is_last_a_part = origin.is_some();
+                if let Some(origin) = origin {
                     carry::take_carried(&mut event, dialect, Field::MessageId.camel());
                     event.set(Field::MessageId, origin.clone());
                     self.origins.insert(id, origin);
@@ -43,9 +47,27 @@ impl MessageParts {
                     return None;
                 }
             }
+            EventType::ToolCallStart => self.restore_parent(&mut event, dialect),
             _ => {}
         }
         Some(event)
+    }
+
+    /// Returns true if the last start or call was one of a part.
+    pub(crate) fn is_last_a_part(&self) -> bool {
+        self.is_last_a_part
+    }
+
+    fn restore_parent(&mut self, event: &mut Event<'_>, dialect: &str) {
+        let name = Field::ParentMessageId.camel();
+        let part = event.get_owned(Field::ParentMessageId);
+        let origin = carry::carried_member(event, dialect, name);
+        let origin = origin.filter(|origin| part.is_some_and(|part| is_part_of(&part, origin)));
+        self.is_last_a_part = origin.is_some();
+        if let Some(origin) = origin {
+            carry::take_carried(event, dialect, name);
+            event.set(Field::ParentMessageId, origin);
+        }
     }
 
     fn restore_id(&self, event: &mut Event<'_>, dialect: &str) {

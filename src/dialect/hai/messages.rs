@@ -3,7 +3,7 @@
 use super::block_writer::{BlockWriter, render_delta};
 use super::blocks::{BLOCKS_NOTE, DeltaContent, block_text, parse_delta, to_stored_content};
 use super::members::block;
-use super::{block_storage, kept_messages, listed_content};
+use super::{block_storage, kept_messages, listed_content, part_calls};
 use crate::codec::json;
 use crate::dialect::carry::{self, CANONICAL_PREFIX, CarryLocation};
 use crate::dialect::message_adapter::{MessageAdapter, SurroundingMessages};
@@ -30,6 +30,10 @@ impl MessageAdapter for HaiMessages {
 
     fn join_parts(&self, messages: &mut Vec<MessageMembers<'_>>, dialect: &str) {
         block_storage::join_parts(messages, dialect);
+    }
+
+    fn join_calls(&self, messages: &mut [MessageMembers<'_>], dialect: &str) {
+        part_calls::join_calls(messages, dialect);
     }
 
     fn is_joined_part(&self, message: &Members<'_>, dialect: &str) -> bool {

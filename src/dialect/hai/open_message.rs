@@ -1,6 +1,7 @@
 //! An open message of the agent, and what of it the client has open: a part of its text, or its reasoning.
 
 use super::blocks::{BEFORE, PART_END};
+use super::shown_items::ShownItems;
 use crate::dialect::adapter::CanonicalSink;
 use crate::dialect::carry;
 use crate::event::input::REASONING;
@@ -36,6 +37,8 @@ pub(super) struct MessageHistory {
     pub(crate) part_count: u32,
     /// whether something else followed the last text
     pub(crate) is_split: bool,
+    /// what was shown before the last text or thinking
+    pub(crate) shown: ShownItems,
 }
 
 /// Sends events, the first of which carries the pending boundaries.
@@ -43,6 +46,11 @@ pub(super) struct BoundaryCarrier<'s> {
     pub(crate) note: Option<Json<'static>>,
     pub(crate) dialect: &'s str,
     pub(crate) sink: &'s mut dyn CanonicalSink,
+}
+
+/// Returns the id of a message's text part.
+pub(super) fn id_of_part(message: &Json<'_>, number: u32) -> Json<'static> {
+    if number == 1 { message.clone().into_owned() } else { message.with_suffix(&format!(":{number}")) }
 }
 
 impl BoundaryCarrier<'_> {
@@ -63,10 +71,6 @@ impl OpenMessage {
     /// Returns true if the end of the message ends nothing that the client has.
     pub(crate) fn is_silent(&self) -> bool {
         self.part_id.is_none() && self.span_id.is_none()
-    }
-
-    pub(crate) fn id_of_part(&self, number: u32) -> Json<'static> {
-        if number == 1 { self.id.clone() } else { self.id.with_suffix(&format!(":{number}")) }
     }
 
     /// Ends the open text part, since something else follows.

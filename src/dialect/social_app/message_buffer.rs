@@ -77,8 +77,8 @@ enum MessageState {
 }
 
 impl MessageBuffer {
-    /// Buffers an event of a message, and returns any other. `canonical_type` is the type of the original chunk, or empty
-    /// for an added event.
+    /// Buffers an event of a message, and returns any other. `canonical_type` is the type of the original chunk, or
+    /// empty for an added event.
     pub(crate) fn buffer_event<'a>(
         &mut self,
         event: Event<'a>,

@@ -2,36 +2,29 @@
 
 use super::{HaiAdapter, set_first_piece};
 use crate::dialect::adapter::{DialectAdapter, ReleasedEvent, ReleasedEvents};
+use crate::dialect::carry;
 use crate::dialect::event_parts::{ABSENT_FIELDS, OutgoingEvent};
 use crate::dialect::event_shapes::restore_chunk;
 use crate::dialect::hai::blocks;
-use crate::dialect::hai::last_message::OpenText;
+use crate::dialect::hai::last_message::{HeldStart, OpenText};
 use crate::dialect::row::EventRow;
-use crate::dialect::{carry, memory_limits};
 use crate::event::{Event, EventType, Field, Json, MemberKey, message_id, set};
-
-/// The start of a text, until the next event shows whether text follows at once.
-#[derive(Debug)]
-pub(super) struct HeldStart {
-    event: Event<'static>,
-    canonical_type: Option<&'static str>,
-}
-
-impl HeldStart {
-    pub(super) fn byte_size(&self) -> usize {
-        memory_limits::event_cost(&self.event)
-    }
-}
 
 impl HaiAdapter {
     /// Holds a start back: a client that gets another message before the text would have an empty one.
     pub(super) fn hold_start(&mut self, event: Event<'_>, canonical_type: Option<&'static str>) {
-        self.held_start = Some(HeldStart { event: event.into_owned(), canonical_type });
+        let is_part = self.message_parts.is_last_a_part();
+        let id = message_id(&event.members);
+        // A note on an earlier event, or an earlier part, may have opened the message.
+        if self.last_message.is_native() && self.block_writer.is_open(&id) {
+            return self.block_writer.texts.start_text(&id, true);
+        }
+        self.held_start = Some(HeldStart { event: event.into_owned(), canonical_type, is_part });
     }
 
     /// Writes the start that was held back, or carries it if the next event adds a message.
     pub(super) fn release_start<'a>(&mut self, next: &Event<'_>, now_ms: i64, released: &mut ReleasedEvents<'a>) {
-        let Some(HeldStart { event, canonical_type }) = self.held_start.take() else { return };
+        let Some(HeldStart { event, canonical_type, is_part }) = self.held_start.take() else { return };
         let id = message_id(&event.members);
         let role = event.get_owned(Field::Role);
         let is_postponed = match next.kind {
@@ -52,6 +45,9 @@ impl HaiAdapter {
             false => self.last_message.add_for(&id),
         };
         let is_renamed = message != id;
+        if canonical_type.is_none() && !is_renamed {
+            self.block_writer.texts.start_text(&id, is_part);
+        }
         if let Some((row, mut outgoing)) = self.split_for(&message, is_renamed, event, canonical_type) {
             self.block_writer.start_message(&mut outgoing);
             self.is_start_next = canonical_type.is_none() && !is_renamed;
@@ -173,6 +169,7 @@ impl HaiAdapter {
         now_ms: i64,
         mut released: ReleasedEvents<'a>,
     ) -> ReleasedEvents<'a> {
+        self.record_call(&mut call, canonical_type);
         let parent = call.get_owned(Field::ParentMessageId);
         let shown = parent.as_ref().map(|parent| self.message_of(parent));
         match (shown, self.last_message.get().cloned()) {
@@ -197,6 +194,13 @@ impl HaiAdapter {
             }
         }
         released.with_event(call, canonical_type)
+    }
+
+    /// Marks a call whose parent a reader would take for another one.
+    pub(super) fn record_call(&mut self, call: &mut Event<'_>, canonical_type: Option<&'static str>) {
+        if canonical_type != Some("") {
+            self.block_writer.record_call(call, self.message_parts.is_last_a_part());
+        }
     }
 
     /// Ends what is open before the run fails: the client would show a thought that goes on for ever.
