@@ -305,7 +305,8 @@ fn split_message<'a>(message: MessageMembers<'a>, side: PeerDialect, carries: &C
     let mut written = Members::new();
     let mut own = Members::new();
     let mut canonical = Members::new();
-    let is_tool = message_role::find(&message) == Some(TOOL);
+    // Before the members, in which the role may stand last.
+    let role = message_role::find(&message);
     let record = MESSAGES.arm(&message);
     // A snapshot keeps what an agent sends; an agent gets the members that AG-UI has in messages of this role.
     let belongs = |field: Field| carries.keeps_notes() || MESSAGES.may_have(record, field.camel());
@@ -314,7 +315,7 @@ fn split_message<'a>(message: MessageMembers<'a>, side: PeerDialect, carries: &C
             MemberKey::Known(Field::Metadata) => {
                 let splices = |key: &MemberKey<'_>| match key {
                     MemberKey::Known(Field::Metadata) => dialect.carry_location != CarryLocation::Metadata,
-                    MemberKey::Known(Field::Name) => is_tool,
+                    MemberKey::Known(Field::Name) => role == Some(TOOL),
                     MemberKey::Known(field) => !form.fields.contains(field),
                     MemberKey::Other(name) => name == json::TYPE || carry::is_stable_name(key),
                 };
@@ -329,7 +330,6 @@ fn split_message<'a>(message: MessageMembers<'a>, side: PeerDialect, carries: &C
             MemberKey::Known(Field::Content)
                 if content_parts::is_parts(&value) || message_content::is_refused_list(side, &value, carries) =>
             {
-                let role = get(&written, Field::Role);
                 let (content, whole) = match carries.writes_plain_messages(side) {
                     true => (Json::string(&content_parts::joined_text(&value)), Some(value)),
                     false => content_parts::write(&value, side, role),
