@@ -4,6 +4,7 @@ use super::carry::GATEWAY_KEY;
 use super::carry_policy::{CarryPolicy, PLAIN_ROLES};
 use super::event_parts::OutgoingEvent;
 use super::event_shapes::NULLS_NOTE;
+use super::list_budget::ListBudget;
 use super::report::TranslationReport;
 use super::{aliases, call_arguments, carry, content_parts, message_content, message_role, not_shown, value_aliases};
 use crate::codec::json;
@@ -24,6 +25,7 @@ pub(super) fn read_snapshot(event: &mut Event<'_>, side: PeerDialect, report: &m
         return;
     };
     let mut canonical = Vec::new();
+    let mut lists = ListBudget::default();
     for element in &list {
         match json::parse_message(element) {
             Some(mut members) => {
@@ -31,6 +33,11 @@ pub(super) fn read_snapshot(event: &mut Event<'_>, side: PeerDialect, report: &m
                 let foreign_role = message_role::repair_role(&mut members, side, report);
                 let at = canonical.len();
                 read(members, side, &mut canonical);
+                // A text may hold parts, and messages of their own.
+                if canonical[at..].iter().any(|message| lists.take_message(message).is_err()) {
+                    report.has_excess = true;
+                    return;
+                }
                 if let (Some(role), Some(message)) = (foreign_role, canonical.get_mut(at)) {
                     let carried = vec![(MemberKey::Known(Field::Role), role)];
                     let metadata = carry::merge(get(message, Field::Metadata), GATEWAY_KEY, carried);
