@@ -200,7 +200,7 @@ rejections! {
         "An event of the agent exceeds the gateway's limit.", "Let the agent send smaller events, or raise `limits.frame`.";
     TooMuchOpen = 502 "too_much_open" [proxy_status: Some("http_response_incomplete")],
         "The agent's run has more messages, calls and steps than the gateway can follow.",
-        "Let the agent end what it starts, and divide very long runs.";
+        "Let the agent end what it starts, send shorter snapshots, and divide very long runs.";
 }
 
 impl RejectionKind {

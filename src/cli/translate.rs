@@ -367,7 +367,7 @@ impl<W: Write> TranslateJob<'_, W> {
                     (RejectionKind::UpstreamTruncated, Some(what.unwrap_or_else(|| fault.to_string())))
                 }
                 StreamError::Framing(_) => (RejectionKind::FrameTooLarge, Some(describe_fault(&fault))),
-                StreamError::TooMuchState(RunStateLimit::PendingText { .. }) => {
+                StreamError::TooMuchState(RunStateLimit::PendingText { .. } | RunStateLimit::WrittenEvent { .. }) => {
                     (RejectionKind::FrameTooLarge, Some(fault.to_string()))
                 }
                 StreamError::TooMuchState(_) => (RejectionKind::TooMuchOpen, Some(fault.to_string())),

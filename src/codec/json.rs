@@ -5,6 +5,7 @@
 //! `JSON.parse`.
 
 mod scan;
+mod sequence;
 mod visitors;
 #[cfg(test)]
 mod scan_tests;
@@ -13,6 +14,7 @@ use crate::event::{
     Field, Json, JsonType, Member, MemberKey, Members, find_member, into_owned_members, needs_no_escape,
 };
 use scan::{ScanFailure, ValueScanner};
+pub(crate) use sequence::{parse_listed_values, parse_sequence};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
@@ -168,6 +170,12 @@ pub(crate) fn parse_first_elements<'a>(value: &'a Json<'_>, most: usize) -> Opti
     }
 }
 
+/// Returns the number of elements of an array, without memory for them; 0 for any other value.
+#[must_use]
+pub(crate) fn count_elements(value: &Json<'_>) -> usize {
+    parse_first_elements(value, 0).map_or(0, |(_, count)| count)
+}
+
 /// Reads an array with serde_json.
 fn read_array(text: &str, most: usize) -> Option<(Vec<Json<'_>>, usize)> {
     let mut elements = Vec::new();
@@ -190,13 +198,6 @@ pub(crate) fn parse_value(text: &str) -> Option<Json<'_>> {
     }
     check_depth(text).ok()?;
     serde_json::from_str::<&RawValue>(text).ok().map(|raw| Json::from_trusted(raw.get()))
-}
-
-#[must_use]
-pub(crate) fn parse_sequence(text: &str) -> Option<Vec<Json<'_>>> {
-    check_depth(text).ok()?;
-    let values = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
-    values.map(|value| value.ok().map(|raw| Json::from_trusted(raw.get()))).collect()
 }
 
 pub(crate) const TYPE: &str = "type";

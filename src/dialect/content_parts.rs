@@ -87,20 +87,14 @@ pub(crate) fn read_binary(part: &Json<'_>) -> Option<Json<'static>> {
 }
 
 /// Returns the content for a peer, and the original parts if any would be lost.
-pub(crate) fn write<'a>(
-    content: &Json<'a>,
-    side: PeerDialect,
-    role: Option<&Json<'_>>,
-) -> (Json<'a>, Option<Json<'a>>) {
+pub(crate) fn write<'a>(content: &Json<'a>, side: PeerDialect, role: Option<&str>) -> (Json<'a>, Option<Json<'a>>) {
     let flat = || (Json::string(&joined_text(content)), Some(content.clone()));
     match side.dialect.message.parts {
         ContentParts::Media => (content.clone(), None),
-        ContentParts::OfUser if role.is_some_and(|role| role.is_str(USER)) && has_media(content) => {
-            (content.clone(), None)
-        }
+        ContentParts::OfUser if role == Some(USER) && has_media(content) => (content.clone(), None),
         ContentParts::OfUser => flat(),
         // Tool results can have parts only since 1.0.
-        ContentParts::Binary(_) if role.is_some_and(|role| role.is_str(TOOL)) => flat(),
+        ContentParts::Binary(_) if role == Some(TOOL) => flat(),
         ContentParts::Binary(since) if side.peer_version >= since && is_inline(content) => (content.clone(), None),
         ContentParts::Binary(_) if !accepts_lists(side.peer_version) => flat(),
         ContentParts::Binary(_) => match json::parse_elements(content).and_then(|parts| to_binary_parts(&parts)) {

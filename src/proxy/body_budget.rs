@@ -17,6 +17,13 @@ const CALLER_SHARE: usize = 4;
 /// Memory of a request's fields, as a multiple of their size (measured over HTTP/2: they are held decoded and encoded).
 const HEAD_COPIES: usize = 2;
 
+/// Maximum length of the body that the agent gets, as a multiple of the longest that a client may send: text that is escaped
+/// once more takes twice its length, and may be carried beside that as it was.
+const MAX_BODY_GROWTH: usize = 3;
+
+/// The least that counts as the longest body of a client: what an agent's dialect adds does not depend on the client's limit.
+const LEAST_GROWING_BODY: usize = 1 << 20;
+
 pub(super) struct BodyBudget {
     usage: Mutex<BodyUsage>,
     metrics: Arc<Metrics>,
@@ -68,8 +75,26 @@ impl BodyBudget {
 }
 
 impl BodyPermit {
+    /// Counts the body that the agent gets.
+    pub(super) fn count_rewritten(&mut self, bytes: usize) -> Result<(), Rejection> {
+        let one = self.budget.usage.lock().bounds.one;
+        let limit = MAX_BODY_GROWTH * one.max(LEAST_GROWING_BODY);
+        if bytes > limit {
+            let detail = format!(
+                "The request has {bytes} bytes in the agent's form, of which at most {limit} are sent (three times `limits.request_body`)."
+            );
+            return Err(Rejection::from(RejectionKind::BodyTooLarge).with_detail(detail));
+        }
+        self.grow(bytes, Some(bytes.max(one)))
+    }
+
     /// Counts a body that now takes `bytes` of memory.
     pub(super) fn grow_to(&mut self, bytes: usize) -> Result<(), Rejection> {
+        self.grow(bytes, None)
+    }
+
+    /// Counts a body; the longest has `one` bytes, or as many as a client may send.
+    fn grow(&mut self, bytes: usize, one: Option<usize>) -> Result<(), Rejection> {
         let bytes = self.head + bytes;
         let more = bytes.saturating_sub(self.bytes);
         if more == 0 {
@@ -77,7 +102,7 @@ impl BodyPermit {
         }
         let mut usage = self.budget.usage.lock();
         // A body of the largest size fits even alone with its head.
-        let one = usage.bounds.one + self.head;
+        let one = one.unwrap_or(usage.bounds.one) + self.head;
         let all = usage.bounds.all.max(one);
         if usage.total + more > all {
             return Err(RejectionKind::BodiesFull.into());
@@ -156,6 +181,22 @@ mod tests {
         drop((late, permits));
         assert_eq!(budget.usage.lock().total, 0);
         assert!(budget.usage.lock().callers.is_empty());
+    }
+
+    #[test]
+    fn counts_what_the_agent_gets_and_refuses_a_body_that_grew_too_much() {
+        let one = LEAST_GROWING_BODY;
+        let budget = budget(one, 3 * one);
+        let mut first = start(&budget, ADA);
+        first.grow_to(one).expect("room");
+        // Alone, a body may have any length that is sent.
+        first.count_rewritten(3 * one).expect("room");
+        assert_eq!(budget.usage.lock().total, 3 * one);
+        assert_eq!(start(&budget, [2; 32]).grow_to(1).expect_err("full").kind, RejectionKind::BodiesFull);
+        let refused = first.count_rewritten(3 * one + 1).expect_err("too long");
+        assert_eq!((refused.kind, refused.message().contains("3145729 bytes")), (RejectionKind::BodyTooLarge, true));
+        drop(first);
+        assert_eq!(budget.usage.lock().total, 0);
     }
 
     #[test]

@@ -294,6 +294,9 @@ impl RunTask {
         {
             return ControlFlow::Break(ReadEnd::Interrupted(reason));
         }
+        if self.backlog.has_large_event() {
+            self.backlog.wait_for_large_work().boxed().await;
+        }
         let frames_before = self.stream.frames_read();
         let mut sink = TranslationSink::new(&mut self.stream, &mut self.memory, &mut self.out, &mut self.backlog);
         // Most reads find bytes immediately; only those that do not are worth waiting for everything else.

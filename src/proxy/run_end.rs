@@ -122,8 +122,12 @@ impl RunEndReason {
                 .with_cause(fault),
             StreamError::TooMuchState(limit) => {
                 let kind = match limit {
-                    RunStateLimit::PendingText { .. } => RejectionKind::FrameTooLarge,
-                    RunStateLimit::OpenItems | RunStateLimit::RetainedIds => RejectionKind::TooMuchOpen,
+                    RunStateLimit::PendingText { .. } | RunStateLimit::WrittenEvent { .. } => {
+                        RejectionKind::FrameTooLarge
+                    }
+                    RunStateLimit::OpenItems | RunStateLimit::ListElements | RunStateLimit::RetainedIds => {
+                        RejectionKind::TooMuchOpen
+                    }
                 };
                 let detail = format!("The agent sent more than the gateway accepts: {limit}.");
                 Rejection::from(kind).with_detail(detail).with_cause(limit)

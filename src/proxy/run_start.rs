@@ -32,7 +32,7 @@ use crate::codec::sse::SseLimits as FrameLimits;
 use crate::config::process::ALLOWS_SHORTCUT;
 use crate::dialect::PeerDialect;
 use crate::error::{Rejection, RejectionKind};
-use crate::net::cpu_work::run_sized;
+use crate::net::cpu_work::{run_sized, wait_for_large_work};
 use crate::net::digest;
 use crate::policy::{CallerContext, StreamPermit};
 use crate::replay::{
@@ -121,7 +121,9 @@ impl Gateway {
         // Only SSE has event ids from which to resume.
         let resumable = route.resumable.as_ref().filter(|_| head.framing == Framing::Sse);
         let body_key = resumable.map(|_| digest::sha256(&body));
+        let work = wait_for_large_work(body.len()).await;
         let rewritten = head.rewrite(route, body, resumable.is_some())?;
+        drop(work);
         let ids = &rewritten.request.ids;
         let keys = body_key.map(|body| run_keys(&route.name, &head.caller, ids, body));
         if let Some(keys) = &keys {
@@ -307,8 +309,8 @@ impl Gateway {
         let caller_key = caller_key(&caller);
         let body_permit = self.bodies.start_body(caller_key, &parts.headers)?;
         let memory = self.run_memory.start_run(caller_key);
-        let head =
-            RunRequestHead { parts, body_permit, memory, framing, caller, caller_key, started_at: Instant::now() };
+        let started_at = Instant::now();
+        let mut head = RunRequestHead { parts, body_permit, memory, framing, caller, caller_key, started_at };
         Ok(RunPreview { framing, detected_by, translation: Some(head.rewrite(route, body, is_kept)?) })
     }
 
@@ -447,7 +449,7 @@ impl RunRequestHead {
         responses::request_id(&self.parts.headers)
     }
 
-    fn rewrite(&self, route: &RouteEntry, body: Bytes, is_kept: bool) -> Result<RewrittenRequest, Rejection> {
+    fn rewrite(&mut self, route: &RouteEntry, body: Bytes, is_kept: bool) -> Result<RewrittenRequest, Rejection> {
         let fresh = RunIds::new(&Uuid::now_v7().to_string(), &Uuid::now_v7().to_string());
         let (client, because) = negotiation::detect_client(route.client, self.framing, &body);
         let agent = route.agent;
@@ -455,6 +457,7 @@ impl RunRequestHead {
         let translate = || request::translate_input(&body, client, agent, &fresh, tools, is_kept);
         let request =
             run_sized(body.len(), translate).map_err(|refused| self.translation_rejection(route, &refused))?;
+        self.body_permit.count_rewritten(request.body.len())?;
         let run = RunInfo { route: &route.name, request_id: self.request_id(), ids: &request.ids };
         if let Some(because) = because {
             internal_event::DialectDetected { run, side: "client", dialect: client.dialect.name, because }.emit();

@@ -11,7 +11,7 @@
 use super::deadlines::now_millis;
 use super::run_memory::RunMemoryShare;
 use super::spare_buffer;
-use crate::net::cpu_work::run_sized;
+use crate::net::cpu_work::{LargeWorkPermit, run_sized, try_large_work, wait_for_large_work};
 use crate::translate::{Stream, StreamError};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -31,6 +31,9 @@ pub(super) struct AgentBacklog {
     bytes: Vec<u8>,
     translated: usize,
     is_turn_over: bool,
+    /// size of the large event that waits until less is worked on
+    waiting: usize,
+    permit: Option<LargeWorkPermit>,
 }
 
 impl AgentBacklog {
@@ -39,6 +42,24 @@ impl AgentBacklog {
         if std::mem::take(&mut self.is_turn_over) {
             tokio::task::yield_now().await;
         }
+    }
+
+    pub(super) const fn has_large_event(&self) -> bool {
+        self.waiting > 0
+    }
+
+    /// Waits until a large event may be translated, which must follow: others wait for the permit.
+    pub(super) async fn wait_for_large_work(&mut self) {
+        self.permit = Some(wait_for_large_work(std::mem::take(&mut self.waiting)).await);
+    }
+
+    /// Returns true if work on input of this size may begin; the turn is over otherwise.
+    fn may_work(&mut self, bytes: usize) -> bool {
+        self.permit = self.permit.take().or_else(|| try_large_work(bytes));
+        if self.permit.is_none() {
+            (self.waiting, self.is_turn_over) = (bytes, true);
+        }
+        self.permit.is_some()
     }
 }
 
@@ -78,8 +99,19 @@ impl<'r> TranslationSink<'r> {
 
     /// Translates a piece, or stores the rest of it for the next turn.
     pub(super) fn translate(&mut self, bytes: &[u8]) {
-        let rest = run_sized(self.stream.pending_bytes(bytes) + bytes.len(), || self.translate_turn(bytes));
+        let rest = self.work(bytes);
         self.backlog.bytes.extend_from_slice(rest);
+    }
+
+    /// Translates within the turn, and returns the bytes that are left.
+    fn work<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
+        let size = self.stream.pending_bytes(bytes) + bytes.len();
+        if self.backlog.is_turn_over || !self.backlog.may_work(size) {
+            return bytes;
+        }
+        let rest = run_sized(size, || self.translate_turn(bytes));
+        self.backlog.permit = None;
+        rest
     }
 
     /// Continues with the rest of the last piece. Returns `false` if there is none.
@@ -89,7 +121,7 @@ impl<'r> TranslationSink<'r> {
         }
         let bytes = std::mem::take(&mut self.backlog.bytes);
         let unread = &bytes[self.backlog.translated..];
-        let rest = run_sized(self.stream.pending_bytes(unread) + unread.len(), || self.translate_turn(unread)).len();
+        let rest = self.work(unread).len();
         if rest == 0 {
             self.backlog.translated = 0;
         } else {

@@ -5,6 +5,7 @@
 //! sent as RAW: no data is lost and the run continues.
 
 use super::event_shapes::{DEFAULT_ERROR_MESSAGE, event_to_value};
+use super::list_budget::ELEMENTS_LIMIT;
 use super::report::TranslationReport;
 use super::{carry, json_patch, message_repair, nested_values, not_shown, tool_result_id};
 use crate::codec::json;
@@ -21,6 +22,9 @@ pub(super) fn conform<'a>(mut event: Event<'a>, report: &mut TranslationReport) 
     let kind = event.kind;
     if kind == EventType::MessagesSnapshot {
         message_repair::repair_snapshot(&mut event, report);
+    }
+    if kind == EventType::ToolCallResult {
+        read_long_list(&mut event, report);
     }
     let mut broken: Vec<&Slot> = Vec::new();
     let mut found_fields = 0;
@@ -55,6 +59,15 @@ pub(super) fn conform<'a>(mut event: Event<'a>, report: &mut TranslationReport) 
         }
     }
     event
+}
+
+/// Makes text of a result with more elements than are taken apart: a table of an application, which nobody sends as parts.
+fn read_long_list(event: &mut Event<'_>, report: &mut TranslationReport) {
+    let is_long = |content: &&Json<'_>| json::count_elements(content) > ELEMENTS_LIMIT;
+    if let Some(text) = event.get(Field::Content).filter(is_long).map(|content| Json::string(content.as_str())) {
+        report.count_repair(EventRepair::TypeConverted);
+        event.set(Field::Content, text);
+    }
 }
 
 fn fits_slot(kind: EventType, slot: &Slot, value: &Json<'_>) -> bool {

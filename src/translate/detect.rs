@@ -30,6 +30,9 @@ const MAX_KEPT_BYTES: usize = 256 << 10;
 /// Maximum size of an event's members before its piece of text; pieces with more are treated like other events.
 const MAX_PIECE_HEAD_BYTES: usize = 1 << 10;
 
+/// Maximum number of messages of a request that are searched for signs: one with more is refused later.
+const MAX_SEARCHED_MESSAGES: usize = 10_000;
+
 /// The different signs that a stream has shown.
 #[derive(Debug, Default)]
 struct SignTally {
@@ -249,7 +252,9 @@ fn is_snake_case(data: &str) -> bool {
 /// Detects a client's dialect by the strongest sign in its request.
 pub(crate) fn detect_request(body: &str) -> DetectedDialect {
     let members = json::parse_open_object(body).map(json::members_with_type).unwrap_or_default();
-    let messages = get(&members, Field::Messages).and_then(json::parse_elements).unwrap_or_default();
+    let messages =
+        get(&members, Field::Messages).and_then(|list| json::parse_first_elements(list, MAX_SEARCHED_MESSAGES));
+    let (messages, _) = messages.unwrap_or_default();
     let messages: Vec<_> = messages.iter().filter_map(json::parse_members).collect();
     match REQUEST_RULES.iter().find(|rule| rule.matches(&members, &messages)) {
         Some(rule) => DetectedDialect {

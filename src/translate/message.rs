@@ -4,6 +4,7 @@ use super::carry::GATEWAY_KEY;
 use super::carry_policy::{CarryPolicy, PLAIN_ROLES};
 use super::event_parts::OutgoingEvent;
 use super::event_shapes::NULLS_NOTE;
+use super::list_budget::ListBudget;
 use super::report::TranslationReport;
 use super::{aliases, call_arguments, carry, content_parts, message_content, message_role, not_shown, value_aliases};
 use crate::codec::json;
@@ -24,6 +25,7 @@ pub(super) fn read_snapshot(event: &mut Event<'_>, side: PeerDialect, report: &m
         return;
     };
     let mut canonical = Vec::new();
+    let mut lists = ListBudget::default();
     for element in &list {
         match json::parse_message(element) {
             Some(mut members) => {
@@ -31,6 +33,11 @@ pub(super) fn read_snapshot(event: &mut Event<'_>, side: PeerDialect, report: &m
                 let foreign_role = message_role::repair_role(&mut members, side, report);
                 let at = canonical.len();
                 read(members, side, &mut canonical);
+                // A text may hold parts, and messages of their own.
+                if canonical[at..].iter().any(|message| lists.take_message(message).is_err()) {
+                    report.has_excess = true;
+                    return;
+                }
                 if let (Some(role), Some(message)) = (foreign_role, canonical.get_mut(at)) {
                     let carried = vec![(MemberKey::Known(Field::Role), role)];
                     let metadata = carry::merge(get(message, Field::Metadata), GATEWAY_KEY, carried);
@@ -309,7 +316,8 @@ fn split_message<'a>(message: MessageMembers<'a>, side: PeerDialect, carries: &C
     let mut written = Members::new();
     let mut own = Members::new();
     let mut canonical = Members::new();
-    let is_tool = message_role::find(&message) == Some(TOOL);
+    // Before the members, in which the role may stand last.
+    let role = message_role::find(&message);
     let record = MESSAGES.arm(&message);
     // A snapshot keeps what an agent sends; an agent gets the members that AG-UI has in messages of this role.
     let belongs = |field: Field| carries.keeps_notes() || MESSAGES.may_have(record, field.camel());
@@ -318,7 +326,7 @@ fn split_message<'a>(message: MessageMembers<'a>, side: PeerDialect, carries: &C
             MemberKey::Known(Field::Metadata) => {
                 let splices = |key: &MemberKey<'_>| match key {
                     MemberKey::Known(Field::Metadata) => dialect.carry_location != CarryLocation::Metadata,
-                    MemberKey::Known(Field::Name) => is_tool,
+                    MemberKey::Known(Field::Name) => role == Some(TOOL),
                     MemberKey::Known(field) => !form.fields.contains(field),
                     MemberKey::Other(name) => name == json::TYPE || carry::is_stable_name(key),
                 };
@@ -333,7 +341,6 @@ fn split_message<'a>(message: MessageMembers<'a>, side: PeerDialect, carries: &C
             MemberKey::Known(Field::Content)
                 if content_parts::is_parts(&value) || message_content::is_refused_list(side, &value, carries) =>
             {
-                let role = get(&written, Field::Role);
                 let (content, whole) = match carries.writes_plain_messages(side) {
                     true => (Json::string(&content_parts::joined_text(&value)), Some(value)),
                     false => content_parts::write(&value, side, role),

@@ -38,6 +38,7 @@ mod call_arguments;
 mod carry_policy;
 mod message_role;
 mod message_content;
+mod list_budget;
 mod message;
 mod message_ids;
 mod message_repair;

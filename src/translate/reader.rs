@@ -309,6 +309,9 @@ impl EventReader {
             _ => {}
         }
         self.read_shape(row.shape, &mut parts, sink);
+        if row.shape == EventShape::MessageList && sink.report().has_excess {
+            return;
+        }
         self.observe(&parts.event);
         let is_restored = parts.restored_fields.contains(&Field::Delta);
         let mut event = parts.into_event(self.dialect.name);

@@ -30,6 +30,8 @@ pub struct TranslationReport {
     pub dialect_switches: Vec<DialectSwitch>,
     /// the first broken rule
     pub broken_rule: Option<BrokenRule>,
+    /// whether the lists of an event have more elements than are taken apart
+    pub(crate) has_excess: bool,
     /// the dialect of the first event that belongs to another dialect than the agent's
     pub(crate) foreign_dialect: Option<&'static str>,
     /// repairs and losses of all kinds

@@ -2,8 +2,9 @@
 
 use super::carry_policy::CarryPolicy;
 use super::input_repair::CONTEXT_DESCRIPTION;
+use super::list_budget::ListBudget;
 use super::recap::RecapInput;
-use super::request_messages::{INPUT_MESSAGES, read_input_messages, read_messages, refuse_lookalikes};
+use super::request_messages::{INPUT_MESSAGES, read_input_messages, read_messages, refuse_excess, refuse_lookalikes};
 pub use super::request_refusal::RequestRefusal;
 use super::request_refusal::refuse;
 use super::run_guard::ConversationState;
@@ -154,10 +155,12 @@ pub(crate) fn decode_input<'a>(
     refuse_lookalikes(&members, &CHECKED_MEMBERS, "")?;
     let thread_id = take_id(&mut members, Field::ThreadId, &fresh.thread_id)?;
     let run_id = take_id(&mut members, Field::RunId, &fresh.run_id)?;
-    let mut messages = read_messages(&mut members, client)?;
+    let mut lists = ListBudget::default();
+    let mut messages = read_messages(&mut members, client, &mut lists)?;
     if !client.dialect.is_canonical() {
-        unpack_input(&mut members, &mut messages, client.dialect.carry_location)?;
+        unpack_input(&mut members, &mut messages, client.dialect.carry_location, &mut lists)?;
     }
+    check_lists(lists, &members)?;
     // "binary" was retired in 1.0; older clients may still send it.
     for message in &mut messages {
         if let Some(media) = get(message, Field::Content).and_then(content_parts::read) {
@@ -174,6 +177,7 @@ pub(crate) fn decode_input<'a>(
     });
     if let Some(context) = context {
         set(&mut members, MemberKey::Known(Field::Context), context);
+        check_lists(lists, &members)?;
     }
     for (field, expected, name) in
         [(Field::Tools, JsonType::Array, "an array"), (Field::Context, JsonType::Array, "an array")]
@@ -183,6 +187,10 @@ pub(crate) fn decode_input<'a>(
         }
     }
     Ok(RunAgentInput { thread_id, run_id, messages, members })
+}
+
+fn check_lists(mut lists: ListBudget, members: &Members<'_>) -> Result<(), RequestRefusal> {
+    lists.take_input(members).map_err(|excess| refuse_excess("", excess))
 }
 
 fn take_id<'a>(members: &mut Members<'a>, field: Field, fresh: &Json<'static>) -> Result<Json<'a>, RequestRefusal> {
@@ -234,6 +242,7 @@ fn unpack_input(
     members: &mut Members<'_>,
     messages: &mut Vec<MessageMembers<'static>>,
     location: CarryLocation,
+    lists: &mut ListBudget,
 ) -> Result<(), RequestRefusal> {
     let (place, key) = location.carry_member().unwrap_or_default();
     // Only the last one is of the latest request. A member of this name that is no object is the message's own.
@@ -255,7 +264,7 @@ fn unpack_input(
     }
     .unwrap_or_default();
     if let Some(list) = carry::take(&mut carried, INPUT_MESSAGES).filter(|_| messages.is_empty()) {
-        *messages = read_input_messages(&list, &format!("/{place}/{key}/{INPUT_MESSAGES}"))?;
+        *messages = read_input_messages(&list, &format!("/{place}/{key}/{INPUT_MESSAGES}"), lists)?;
     }
     for (key, value) in carried {
         let key = key.into_canonical();

@@ -2,6 +2,7 @@
 //!
 //! Clients can change carried data, so it passes the same checks as the rest of the request.
 
+use super::list_budget::{ListBudget, TooManyElements};
 use super::request_refusal::{RequestRefusal, refuse};
 use super::{aliases, message, value_aliases};
 use crate::codec::json;
@@ -29,6 +30,7 @@ const CHECKED_IN_MESSAGES: [Field; 4] = [Field::Id, Field::Role, Field::ToolCall
 pub(super) fn read_messages(
     members: &mut Members<'_>,
     client: PeerDialect,
+    lists: &mut ListBudget,
 ) -> Result<Vec<MessageMembers<'static>>, RequestRefusal> {
     let Some(list) = remove(members, Field::Messages) else {
         return refuse("/messages", "is missing; it must be an array of messages");
@@ -45,7 +47,9 @@ pub(super) fn read_messages(
         supply_result_id(&mut message);
         refuse_lookalikes(&message, &CHECKED_IN_MESSAGES, &place)?;
         check_message(&message, client).map_err(|fault| refusal(&place, fault))?;
-        let carries_more = check_carried_messages(&message, client, &place)?;
+        let mut read = *lists;
+        read.take_message(&message).map_err(|excess| refuse_excess(&place, excess))?;
+        let carries_more = check_carried_messages(&message, client, &place, read)?;
         let first = messages.len();
         message::read(message, client, &mut messages);
         if carries_more {
@@ -53,6 +57,10 @@ pub(super) fn read_messages(
             for message in &messages[first..] {
                 check_message(message, canonical_side()).map_err(|fault| refusal(&place, fault))?;
             }
+        }
+        // As read: a text may hold parts, and carried members may be lists.
+        for message in &messages[first..] {
+            lists.take_message(message).map_err(|excess| refuse_excess(&place, excess))?;
         }
         if messages.len() > MESSAGES_LIMIT {
             return refuse(place, format!("is, with what it carries, beyond the limit of {MESSAGES_LIMIT} messages"));
@@ -71,10 +79,12 @@ pub(super) fn read_messages(
 pub(super) fn read_input_messages(
     list: &Json<'_>,
     place: &str,
+    lists: &mut ListBudget,
 ) -> Result<Vec<MessageMembers<'static>>, RequestRefusal> {
     let mut messages = Vec::new();
     for (at, element) in parse_list(list, place)?.iter().enumerate() {
-        messages.push(crate::event::into_owned_members(parse_canonical(element, &format!("{place}/{at}"))?));
+        let message = parse_canonical(element, &format!("{place}/{at}"), lists)?;
+        messages.push(crate::event::into_owned_members(message));
     }
     Ok(messages)
 }
@@ -101,16 +111,26 @@ fn parse_list<'a>(list: &'a Json<'_>, place: &str) -> Result<Vec<Json<'a>>, Requ
     }
 }
 
-fn parse_canonical<'a>(element: &'a Json<'_>, place: &str) -> Result<Members<'a>, RequestRefusal> {
+fn parse_canonical<'a>(
+    element: &'a Json<'_>,
+    place: &str,
+    lists: &mut ListBudget,
+) -> Result<Members<'a>, RequestRefusal> {
     let Some(message) = json::parse_message(element) else {
         return refuse(place, "must be an object");
     };
     check_message(&message, canonical_side()).map_err(|fault| refusal(place, fault))?;
+    lists.take_message(&message).map_err(|excess| refuse_excess(place, excess))?;
     Ok(message)
 }
 
 /// Checks the messages before and after a message that it carries; returns true if it carries anything.
-fn check_carried_messages(message: &Members<'_>, client: PeerDialect, place: &str) -> Result<bool, RequestRefusal> {
+fn check_carried_messages(
+    message: &Members<'_>,
+    client: PeerDialect,
+    place: &str,
+    mut lists: ListBudget,
+) -> Result<bool, RequestRefusal> {
     let Some((member, key)) = client.dialect.carry_location.carry_member() else {
         return Ok(false);
     };
@@ -121,7 +141,7 @@ fn check_carried_messages(message: &Members<'_>, client: PeerDialect, place: &st
         let place = format!("{place}/{member}/{key}/{name}");
         if let Some(list) = json::parse_member(&carried, name) {
             for (at, element) in parse_list(&list, &place)?.iter().enumerate() {
-                parse_canonical(element, &format!("{place}/{at}"))?;
+                parse_canonical(element, &format!("{place}/{at}"), &mut lists)?;
             }
         }
     }
@@ -130,6 +150,12 @@ fn check_carried_messages(message: &Members<'_>, client: PeerDialect, place: &st
 
 fn refusal(place: &str, fault: MessageFault) -> RequestRefusal {
     RequestRefusal::malformed(format!("{place}/{}", fault.field.camel()), fault.reason)
+}
+
+/// Refuses the list at or in `place` with which a request has too many elements.
+pub(super) fn refuse_excess(place: &str, excess: TooManyElements) -> RequestRefusal {
+    let list = excess.list.map_or_else(String::new, |list| format!("/{}", list.camel()));
+    RequestRefusal::malformed(format!("{place}{list}"), excess.to_string())
 }
 
 /// Carried messages have the form of AG-UI, whatever the client's dialect is.

@@ -15,6 +15,7 @@ use super::agent_error::AgentError;
 use super::allowed_tools::{AllowedTools, ToolCallFilter};
 use super::budget::OutputBudget;
 use super::frame_reader::{AgentFrame, FrameReader};
+use super::list_budget;
 use super::reader::EventReader;
 use super::repeated_frames::RepeatedFrames;
 use super::report::TranslationReport;
@@ -88,6 +89,7 @@ impl Stream {
     #[must_use]
     pub fn new(agent: PeerDialect, client: PeerDialect, ids: Option<RunIds>, limits: SseLimits) -> Self {
         let labels = |side: PeerDialect| vec![0; side.dialect.other_label_index() + 1].into_boxed_slice();
+        let buffer_limit = limits.frame.max(memory_limits::MIN_BUFFER_LIMIT);
         Stream {
             frame_reader: FrameReader::new(Framing::Sse, limits),
             follower: None,
@@ -96,7 +98,7 @@ impl Stream {
                 output: ClientOutput {
                     state: StreamState::Running,
                     tool_filter: ToolCallFilter::default(),
-                    writer: EventWriter::new(client, ids.as_ref()),
+                    writer: EventWriter::new(client, ids.as_ref(), buffer_limit),
                     client: client.dialect,
                 },
                 guard: RunGuard::new(ids, agent.dialect, client.dialect),
@@ -108,7 +110,7 @@ impl Stream {
                     ..TranslationReport::default()
                 },
                 agent: agent.dialect,
-                buffer_limit: limits.frame.max(memory_limits::MIN_BUFFER_LIMIT),
+                buffer_limit,
                 frames_read: 0,
                 repeated: None,
                 may_repeat: true,
@@ -342,7 +344,9 @@ impl StreamStages {
     fn exceeded_limit(&self, reader: &EventReader) -> Option<RunStateLimit> {
         let limit = self.buffer_limit;
         let retained_bytes = self.guard.retained_bytes + self.output.writer.bookkeeping_bytes();
-        if reader.retained_bytes() + self.output.writer.buffered_bytes() > limit {
+        if self.report.has_excess {
+            Some(RunStateLimit::ListElements)
+        } else if reader.retained_bytes() + self.output.writer.buffered_bytes() > limit {
             Some(RunStateLimit::PendingText { limit })
         } else if self.guard.open_count() > memory_limits::OPEN_ITEMS_LIMIT {
             Some(RunStateLimit::OpenItems)
@@ -383,6 +387,9 @@ impl StreamPipe<'_> {
         let marks = self.stages.marks(reader);
         let (out_before, frames_before) = (self.out.len(), self.stages.output.writer.frames_written);
         (0..frame.dropped_parts).for_each(|_| self.report().count_loss(EventLoss::UnknownPart));
+        if list_budget::exceeds_limit(frame.data) && matches!(self.stages.output.state, StreamState::Running) {
+            return Err(StreamError::TooMuchState(RunStateLimit::ListElements));
+        }
         let agent = self.stages.agent;
         if let Some(trace) = &mut self.report().trace {
             trace.record_frame(frame.data, agent);

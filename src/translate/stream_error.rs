@@ -1,6 +1,7 @@
 //! Errors that end a run's event stream early.
 
 use super::budget::BudgetLimit;
+use super::list_budget;
 use super::run_guard::StrictViolation;
 use crate::codec::sse::SseError;
 use crate::dialect::memory_limits;
@@ -35,6 +36,13 @@ pub enum RunStateLimit {
     },
     /// Messages, calls, steps and subagents without an end.
     OpenItems,
+    /// Elements of the lists of one event: messages, calls, parts, operations and interrupts.
+    ListElements,
+    /// One event for the client.
+    WrittenEvent {
+        /// The exceeded limit in bytes.
+        limit: usize,
+    },
     /// Ids of messages, calls, steps and subagents, ended ones included.
     RetainedIds,
 }
@@ -48,6 +56,13 @@ impl std::fmt::Display for RunStateLimit {
             RunStateLimit::OpenItems => {
                 let limit = memory_limits::OPEN_ITEMS_LIMIT;
                 write!(f, "more than {limit} messages, calls, steps and subagents are open at once")
+            }
+            RunStateLimit::ListElements => {
+                let limit = list_budget::ELEMENTS_LIMIT;
+                write!(f, "the lists of one event have more than {limit} messages, calls, parts and other elements")
+            }
+            RunStateLimit::WrittenEvent { limit } => {
+                write!(f, "an event is larger than {limit} bytes in the client's form")
             }
             RunStateLimit::RetainedIds => {
                 let limit = memory_limits::RETAINED_IDS_LIMIT;

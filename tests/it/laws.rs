@@ -4,6 +4,7 @@
 //!   role gets the role of the assistant, and `protocolVersion` is that of the writer.
 //! - **L2** D → canonical → D gives the same stream in D's normal form: members may be added, none may be removed or
 //!   changed.
+//! - The order of members means nothing: `member_order` shows it over the corpus.
 //!
 //! A failure prints the seed of its stream; the generator is deterministic, so the seed reproduces it.
 
@@ -14,6 +15,7 @@ mod cancellation;
 mod cloudbase;
 pub mod dice;
 mod hai;
+mod member_order;
 mod old_client;
 pub mod recap;
 pub mod reducer;

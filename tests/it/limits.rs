@@ -1,11 +1,13 @@
 //! Rate limits and limits on concurrent runs.
 //!
+//! - `amplified`: requests and events that would grow when they are repaired.
 //! - `bodies`: the memory of request bodies.
 //! - `rates`: quotas that one gateway counts.
 //! - `shared`: quotas of several gateways in a real Redis, which is killed, stopped and restarted.
 //! - `small_process`: several bounds at once, in a process with little memory.
 //! - `streams`: concurrent runs.
 
+mod amplified;
 mod bodies;
 mod rates;
 mod shared;

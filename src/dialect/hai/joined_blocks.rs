@@ -70,7 +70,7 @@ pub(super) fn parse_values(text: &str, was_json: bool) -> Option<Vec<Json<'stati
         return values.into_iter().map(to_block).collect();
     }
     let list = json::parse_value(text).filter(|_| text.starts_with('['))?;
-    let values = json::parse_elements(&list).filter(|values| !values.is_empty())?;
+    let values = json::parse_listed_values(&list).filter(|values| !values.is_empty())?;
     if was_json && values.iter().all(|value| part_text(value).is_some()) {
         return Some(vec![text_block(&Json::string(&content_parts::joined_text(&list)))]);
     }
@@ -85,7 +85,7 @@ fn parse_joined(text: &str) -> Option<Vec<Json<'static>>> {
         return Some(owned(values));
     }
     let text = format!("[{text}]");
-    json::parse_elements(&json::parse_value(&text)?).map(owned)
+    json::parse_listed_values(&json::parse_value(&text)?).map(owned)
 }
 
 /// Completes a block: "包含type和data/content字段" (§4.2), or a part of AG-UI.

@@ -76,7 +76,7 @@ fn parse_parts(content: &Json<'_>, was_json: bool) -> Option<UserParts> {
     }
     let text = content.text().filter(|text| text.starts_with(['{', '[']))?;
     let found = match text.starts_with('[') {
-        true => convert(&json::parse_elements(&json::parse_value(&text)?)?)?,
+        true => convert(&json::parse_listed_values(&json::parse_value(&text)?)?)?,
         false => convert(&json::parse_sequence(&text)?)?,
     };
     if was_json && text.starts_with('[') {
@@ -89,7 +89,7 @@ fn parse_parts(content: &Json<'_>, was_json: bool) -> Option<UserParts> {
 pub(super) fn parse_list(content: &Json<'_>) -> Option<Json<'static>> {
     let list = content.text().filter(|text| text.starts_with('['))?;
     let list = json::parse_value(&list)?;
-    Some(json::to_array(&convert(&json::parse_elements(&list)?)?.parts))
+    Some(json::to_array(&convert(&json::parse_listed_values(&list)?)?.parts))
 }
 
 fn convert(values: &[Json<'_>]) -> Option<UserParts> {

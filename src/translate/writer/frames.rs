@@ -1,6 +1,6 @@
 //! Writes the bytes of an event, charges the budget and assigns the id.
 
-use super::{EventWriter, OutputContext};
+use super::{EventWriter, OutputContext, RunStateLimit};
 use crate::codec::json::{self, ObjectWriter};
 use crate::codec::{proto, sse};
 use crate::event::{Event, EventLoss, EventType};
@@ -9,6 +9,9 @@ use crate::translate::repeated_frames::{FoundValues, RepeatedFrames};
 
 /// Bytes that are enough for most frames, so that they are written without growing a buffer.
 const USUAL_FRAME: usize = 512;
+
+/// Capacity in bytes beyond which the buffer of a frame is freed after it.
+const LARGE_SCRATCH: usize = 64 << 10;
 
 impl EventWriter {
     /// Keeps the frame that begins at `before` if it fits into the budget.
@@ -19,7 +22,12 @@ impl EventWriter {
         before: usize,
         to: &mut OutputContext<'_>,
     ) -> Result<(), StreamError> {
-        match self.budget.charge(to.out.len() - before) {
+        let length = to.out.len() - before;
+        if length > self.frame_limit && !to.is_final_error {
+            to.out.truncate(before);
+            return Err(StreamError::TooMuchState(RunStateLimit::WrittenEvent { limit: self.frame_limit }));
+        }
+        match self.budget.charge(length) {
             Err(limit) if !to.is_final_error => {
                 to.out.truncate(before);
                 return Err(StreamError::OverBudget(limit));
@@ -83,6 +91,10 @@ impl EventWriter {
         fill(&mut object);
         object.end();
         self.write_data(out, wire, &self.scratch);
+        // Otherwise the run would keep the memory of its largest event.
+        if self.scratch.capacity() > LARGE_SCRATCH {
+            self.scratch = String::new();
+        }
     }
 
     /// Writes one frame. An event type that contains a line break is omitted from the `event:` line, and appears only
@@ -97,6 +109,33 @@ impl EventWriter {
     pub(super) fn write_frame_id(&self, out: &mut Vec<u8>) {
         if let Some(numbers) = &self.frame_ids {
             sse::write_id(out, &numbers.token, numbers.last_number + 1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dialect::{AG_UI, HAI, PeerDialect};
+    use crate::event::{Field, Json};
+    use crate::translate::TranslationReport;
+
+    #[test]
+    fn withholds_a_frame_that_is_three_times_as_long_as_one_of_an_agent() {
+        for dialect in [&AG_UI, &HAI] {
+            let client = PeerDialect::new(dialect);
+            let mut report = TranslationReport { events_written: vec![0; 100].into(), ..TranslationReport::default() };
+            let mut out = Vec::new();
+            let mut write = |length: usize| {
+                let mut writer = EventWriter::new(client, None, 1000);
+                let mut to = OutputContext { out: &mut out, report: &mut report, now_ms: 0, is_final_error: false };
+                let event = Event::new(EventType::Custom).with(Field::Name, Json::string("n"));
+                writer.write_event(event.with(Field::Value, Json::string(&"x".repeat(length))), &mut to)
+            };
+            assert_eq!(write(2900), Ok(()));
+            let limit = RunStateLimit::WrittenEvent { limit: 3000 };
+            assert_eq!(write(3000), Err(StreamError::TooMuchState(limit)));
+            assert!(out.len() < 3000, "{}", out.len());
         }
     }
 }

@@ -14,11 +14,15 @@ use super::chunk::ChunkUnfolder;
 use super::chunk_names::ChunkNames;
 use super::not_shown;
 use super::report::TranslationReport;
-use super::stream_error::StreamError;
+use super::stream_error::{RunStateLimit, StreamError};
 use crate::codec::{Framing, sse};
 use crate::dialect::{DialectAdapter, EventRow, EventShape, PeerDialect, ReleasedEvent, TextFormat, interrupts};
 use crate::event::lane::ChunkStreamKind;
 use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json, PROTOCOL_VERSION};
+
+/// Maximum length of a frame as a multiple of the longest that an agent may send: text that is escaped once more takes twice its
+/// length, and may be carried beside that as it was.
+const MAX_GROWTH: usize = 3;
 
 #[derive(Debug)]
 pub(super) struct EventWriter {
@@ -35,6 +39,8 @@ pub(super) struct EventWriter {
     /// only on a route whose clients may reconnect
     pub(crate) frame_ids: Option<Box<FrameIds>>,
     pub(crate) frames_written: u64,
+    /// maximum length of a frame
+    frame_limit: usize,
     /// label of the last frame's row
     pub(crate) last_label: usize,
 }
@@ -71,8 +77,8 @@ fn row_label(side: PeerDialect, kind: EventType) -> Option<u16> {
 }
 
 impl EventWriter {
-    /// Creates a writer; `ids` are those known before the start event.
-    pub(crate) fn new(peer: PeerDialect, ids: Option<&RunIds>) -> Self {
+    /// Creates a writer; `ids` are those known before the start event, and `read_limit` is that of a frame from the agent.
+    pub(crate) fn new(peer: PeerDialect, ids: Option<&RunIds>, read_limit: usize) -> Self {
         let kinds_with_row = if peer.dialect.is_canonical() { &[] } else { EventType::ALL };
         EventWriter {
             peer,
@@ -86,6 +92,7 @@ impl EventWriter {
             budget: OutputBudget::default(),
             frame_ids: None,
             frames_written: 0,
+            frame_limit: MAX_GROWTH.saturating_mul(read_limit),
             last_label: 0,
         }
     }

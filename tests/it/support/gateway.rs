@@ -158,9 +158,18 @@ impl Process {
 
     /// Resident memory in bytes.
     pub fn resident_memory(&self) -> usize {
+        self.memory("VmRSS:")
+    }
+
+    /// The most resident memory since the start, in bytes.
+    pub fn peak_memory(&self) -> usize {
+        self.memory("VmHWM:")
+    }
+
+    fn memory(&self, what: &str) -> usize {
         let path = format!("/proc/{}/status", self.child.id());
         let status = std::fs::read_to_string(path).expect("the process runs");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("VmRSS");
+        let line = status.lines().find_map(|line| line.strip_prefix(what)).expect("a line of the kernel's");
         1024 * line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number")
     }
 }
