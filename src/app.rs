@@ -15,8 +15,8 @@ use crate::config::listen::ListenerConfig;
 use crate::net::SwapCell;
 use crate::policy::RequestPolicy;
 use crate::proxy::{
-    BindError, Cluster, ConnectionLimit, EdgeServer, Gateway, Lifecycle, Listener, PlaneConfig, ReloadableService,
-    plane_service, stack,
+    BindError, Cluster, ConnectionLimit, EdgeBounds, EdgeServer, Gateway, Lifecycle, Listener, PlaneConfig,
+    ReloadableService, UnsentBudget, plane_service, stack,
 };
 use crate::telemetry::trace::TraceProvider;
 use crate::telemetry::{Metrics, internal_event, label, log};
@@ -117,7 +117,12 @@ impl App {
         let status_routes = admin::router(Arc::clone(&metrics), lifecycle.clone(), policies.clone(), clusters.clone());
 
         let mut server = new_server();
-        let planes = PlaneBuilder { config: &config, metrics: &metrics, drain_signals: &drain_signals };
+        let planes = PlaneBuilder {
+            config: &config,
+            metrics: &metrics,
+            unsent: UnsentBudget::new(Arc::clone(&metrics)),
+            drain_signals: &drain_signals,
+        };
         let swap_gateway = planes.add_data(&mut server, data_listeners, Arc::clone(&gateway), clusters);
         planes.add_status(&mut server, status_listeners, status_routes.clone());
         let effective_config = source.as_ref().map(|source| source.effective_config.clone()).unwrap_or_default();
@@ -195,7 +200,8 @@ impl App {
 /// Adds the network planes to pingora's server.
 struct PlaneBuilder<'a> {
     config: &'a Config,
-    metrics: &'a Metrics,
+    metrics: &'a Arc<Metrics>,
+    unsent: Arc<UnsentBudget>,
     drain_signals: &'a PlaneDrainSignals,
 }
 
@@ -209,12 +215,14 @@ impl PlaneBuilder<'_> {
         clusters: SwapCell<Vec<Arc<Cluster>>>,
     ) -> SwapGatewayFn {
         let stacks = SwapCell::new(Arc::new(stack(gateway)));
-        let edge = EdgeServer::new(ReloadableService(stacks.clone()), &self.config.limits);
+        let connection_limit = ConnectionLimit::for_clients(self.config);
+        let bounds = self.bounds(&connection_limit);
+        let edge = EdgeServer::for_clients(ReloadableService(stacks.clone()), &self.config.limits, bounds);
         let plane = PlaneConfig {
             name: DATA,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             listeners,
-            connection_limit: ConnectionLimit::for_clients(self.config),
+            connection_limit,
             trusted_proxies: self.config.trusted_proxies.clone(),
         };
         server.add_service(plane_service(plane, edge, self.metrics, &self.drain_signals.data));
@@ -224,14 +232,23 @@ impl PlaneBuilder<'_> {
         })
     }
 
+    fn bounds(&self, connection_limit: &ConnectionLimit) -> EdgeBounds {
+        EdgeBounds {
+            connection_limit: connection_limit.clone(),
+            unsent: Arc::clone(&self.unsent),
+            metrics: Arc::clone(self.metrics),
+        }
+    }
+
     /// Adds the status plane, on a separate runtime so that it responds while the data plane is busy.
     fn add_status(&self, server: &mut Server, listeners: Vec<Listener>, routes: Router) {
-        let edge = EdgeServer::new(routes, &self.config.limits);
+        let connection_limit = ConnectionLimit::for_status();
+        let edge = EdgeServer::for_status(routes, &self.config.limits, self.bounds(&connection_limit));
         let plane = PlaneConfig {
             name: STATUS,
             threads: STATUS_THREADS,
             listeners,
-            connection_limit: ConnectionLimit::for_status(),
+            connection_limit,
             trusted_proxies: self.config.trusted_proxies.clone(),
         };
         server.add_service(plane_service(plane, edge, self.metrics, &self.drain_signals.status));

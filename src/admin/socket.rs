@@ -90,10 +90,11 @@ pub(crate) fn prepare_run_dir(run_dir: &Path) -> io::Result<()> {
     let is_foreign = |file: &Metadata| ![0, user].contains(&file.uid());
     let folder = fs::metadata(run_dir)?;
     let mode = folder.mode() & 0o7777;
-    if is_foreign(&folder) {
+    // A link is as good as its folder, unless another user could direct it elsewhere.
+    if let Some(foreign) = [&fs::symlink_metadata(run_dir)?, &folder].into_iter().find(|file| is_foreign(file)) {
         return Err(io::Error::other(format!(
             "it belongs to the user with the id {}, who could replace the sockets in it; name a folder of this user",
-            folder.uid()
+            foreign.uid()
         )));
     }
     // In a folder with the sticky bit, as in the container image, only the owner of a file can replace it.

@@ -3,6 +3,7 @@
 //! References such as `${NAME}` are kept. Scalars are redacted by kind: a secret prints as `***`, the digest of an API
 //! key as its first digits. Relative file names become absolute unless they contain references.
 
+use std::num::NonZeroUsize;
 use std::path::Path;
 
 use super::Config;
@@ -107,8 +108,12 @@ fn file_names_mut(file: &mut ConfigFile) -> Vec<&mut FileName> {
     names.into_iter().map(value_mut).collect()
 }
 
-/// Fills in values derived from other keys: routes' `auth`, issuers' algorithms, bursts.
+/// Fills in values derived from other keys or the system: routes' `auth`, issuers' algorithms, bursts, connections, runs.
 fn fill_derived(file: &mut ConfigFile, config: &Config) {
+    let count = |count: NonZeroUsize| Scalar::without_position(Text::new(count.to_string()));
+    let limits = &mut file.limits;
+    limits.connections.get_or_insert_with(|| count(config.limits.max_connections()));
+    limits.max_streams.get_or_insert_with(|| count(config.limits.max_runs()));
     for (written, issuer) in file.auth.issuers.iter_mut().map(value_mut).zip(&config.auth.issuers) {
         if written.algorithms.is_empty() {
             written.algorithms = issuer

@@ -5,8 +5,10 @@
 //! Defaults are written here, once, as an operator would write them; they pass through the same checks as a file.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 
 use super::kind;
+use super::memory_limit::CONNECTIONS;
 use super::section::{Derived, Required, section};
 pub(crate) use super::text::{Scalar, ScalarOrList, Spanned, Text};
 use super::text::{scalar_or_mapping, text};
@@ -94,7 +96,7 @@ section! {
         /// memory.
         pub(crate) run_memory: Scalar<kind::Size> = text("64MiB");
         /// The largest request head, including the request target; a larger one is refused. At least 8KiB.
-        pub(crate) header_bytes: Scalar<kind::HeadSize> = text("64KiB");
+        pub(crate) header_bytes: Scalar<kind::HeadSize> = text("16KiB");
         /// The maximum number of header fields in a request.
         pub(crate) headers: Scalar<kind::Count> = text("100");
         /// Timeout for the head of a request.
@@ -103,16 +105,30 @@ section! {
         pub(crate) body_timeout: Scalar<kind::Duration> = text("30s");
         /// Time after which a connection that is idle between requests is closed.
         pub(crate) idle_timeout: Scalar<kind::Duration> = text("75s");
-        /// The maximum number of concurrent client connections; more are closed immediately. Each uses a file
-        /// descriptor, and during a run another for its agent.
-        pub(crate) connections: Scalar<kind::Count> = text("8192");
+        /// The maximum number of concurrent client connections; more are closed immediately. As many HTTP/2 requests may be
+        /// open; further ones are refused. Each connection uses a file descriptor, and during a run another for its agent.
+        /// Defaults to 8192, or to one per 128 KiB of the memory limit (control group, `ulimit -d`) if that is less: 2048 in
+        /// 256 MiB.
+        pub(crate) connections: Option<Scalar<kind::Count>>;
         /// The maximum number of concurrent connections from one address, or one IPv6 /64 network; trusted proxies are
         /// exempt. Unlimited unless set.
         pub(crate) connections_per_address: Option<Scalar<kind::Count>>;
-        /// The maximum number of concurrent runs on all routes; more are refused with 503. Unlimited unless set.
+        /// The maximum number of concurrent runs on all routes; more are refused with 503. Defaults to `connections`.
         pub max_streams: Option<Scalar<kind::Count>>;
         /// Sends `X-RateLimit-Limit`, `-Remaining` and `-Reset` in addition to `RateLimit`: `true` or `false`.
         pub(crate) legacy_headers: Scalar<kind::Truth> = text("false");
+    }
+}
+
+impl LimitsConfig {
+    pub(crate) fn max_connections(&self) -> NonZeroUsize {
+        self.connections.unwrap_or(*CONNECTIONS)
+    }
+
+    /// Returns the maximum number of runs. Runs whose clients have left need no connection, so without this bound anyone could
+    /// start any number on a route that keeps them.
+    pub(crate) fn max_runs(&self) -> NonZeroUsize {
+        self.max_streams.unwrap_or(self.max_connections())
     }
 }
 

@@ -26,6 +26,7 @@ pub(crate) mod certificate;
 pub(crate) mod access;
 pub mod listen;
 pub(crate) mod process;
+mod memory_limit;
 pub(crate) mod replay;
 mod upstream;
 pub(crate) mod enum_values;

@@ -93,7 +93,7 @@ impl ConcurrencyLimiter {
         };
         let all = before.and_then(|before| before.all.as_ref());
         ConcurrencyLimiter {
-            all: StreamCap::new(StreamScope::All, config.limits.max_streams, all),
+            all: StreamCap::new(StreamScope::All, Some(config.limits.max_runs()), all),
             routes: config.routes.iter().map(|route| (route.name.clone(), route_caps(route))).collect(),
             // Reuses the seed so that callers keep their keys.
             seed: before.map_or_else(RandomState::new, |before| before.seed.clone()),

@@ -1,13 +1,14 @@
 //! Bounds the memory of all request bodies together.
 //!
-//! A body, and the head of its request, count from their first byte until the agent has received them. One caller, or
-//! one network without a credential, may use a quarter, so that a few slow clients cannot lock out all others.
+//! A body, and the head of its request, count from their first byte until the agent has received them; a request whose
+//! body has not arrived counts for its task, too. One caller, or one network without a credential, may use a quarter,
+//! so that a few slow clients cannot lock out all others.
 
 use crate::error::{Rejection, RejectionKind};
 use crate::replay::ReplayKey;
 use crate::sync::Mutex;
 use crate::telemetry::Metrics;
-use http::HeaderMap;
+use http::request::Parts;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -17,12 +18,19 @@ const CALLER_SHARE: usize = 4;
 /// Memory of a request's fields, as a multiple of their size (measured over HTTP/2: they are held decoded and encoded).
 const HEAD_COPIES: usize = 2;
 
-/// Maximum length of the body that the agent gets, as a multiple of the longest that a client may send: text that is escaped
-/// once more takes twice its length, and may be carried beside that as it was.
+/// Maximum length of the body that the agent gets, as a multiple of the longest that a client may send: text that is
+/// escaped once more takes twice its length, and may be carried beside that as it was.
 const MAX_BODY_GROWTH: usize = 3;
 
-/// The least that counts as the longest body of a client: what an agent's dialect adds does not depend on the client's limit.
+/// The least that counts as the longest body of a client: what an agent's dialect adds does not depend on the client's
+/// limit.
 const LEAST_GROWING_BODY: usize = 1 << 20;
+
+/// Memory of one field besides its text: its slots in maps.
+const FIELD_SLOT: usize = 128;
+
+/// Memory of a request that waits for its body (measured: HTTP/2 stream, task, buffers).
+const AWAITED_BODY: usize = 16 << 10;
 
 pub(super) struct BodyBudget {
     usage: Mutex<BodyUsage>,
@@ -47,8 +55,10 @@ pub(super) struct BodyBounds {
 pub(super) struct BodyPermit {
     budget: Arc<BodyBudget>,
     caller: ReplayKey,
-    /// memory of the request's head
+    /// memory of the request besides its body
     head: usize,
+    /// the part of it that ends when the body has arrived
+    awaited: usize,
     bytes: usize,
 }
 
@@ -63,14 +73,36 @@ impl BodyBudget {
         self.usage.lock().bounds = bounds;
     }
 
-    /// Counts the head of a request, whose body is still to come: one HTTP/2 connection may send hundreds of large
-    /// heads.
-    pub(super) fn start_body(self: &Arc<Self>, caller: ReplayKey, fields: &HeaderMap) -> Result<BodyPermit, Rejection> {
-        let size: usize = fields.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
-        let head = HEAD_COPIES * size;
-        let mut permit = BodyPermit { budget: Arc::clone(self), caller, head, bytes: 0 };
+    /// Counts a request whose body is still to come: one HTTP/2 connection may send a hundred with large heads.
+    pub(super) fn start_body(self: &Arc<Self>, caller: ReplayKey, request: &Parts) -> Result<BodyPermit, Rejection> {
+        let target = request.uri.path_and_query().map_or(0, |target| target.as_str().len());
+        let text: usize = request.headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+        let head = HEAD_COPIES * (target + text) + FIELD_SLOT * request.headers.len();
+        self.start(caller, head, AWAITED_BODY)
+    }
+
+    fn start(self: &Arc<Self>, caller: ReplayKey, head: usize, awaited: usize) -> Result<BodyPermit, Rejection> {
+        let mut permit = BodyPermit { budget: Arc::clone(self), caller, head: head + awaited, awaited, bytes: 0 };
         permit.grow_to(0)?;
         Ok(permit)
+    }
+
+    /// Counts nothing but the body.
+    #[cfg(test)]
+    pub(super) fn start_without_head(self: &Arc<Self>, caller: ReplayKey) -> BodyPermit {
+        self.start(caller, 0, 0).expect("it takes nothing")
+    }
+
+    fn give_back(&self, caller: ReplayKey, bytes: usize) {
+        let mut usage = self.usage.lock();
+        usage.total -= bytes;
+        self.metrics.process.body_bytes.set_count(usage.total);
+        if let Some(callers_bytes) = usage.callers.get_mut(&caller) {
+            *callers_bytes -= bytes;
+            if *callers_bytes == 0 {
+                usage.callers.remove(&caller);
+            }
+        }
     }
 }
 
@@ -86,6 +118,16 @@ impl BodyPermit {
             return Err(Rejection::from(RejectionKind::BodyTooLarge).with_detail(detail));
         }
         self.grow(bytes, Some(bytes.max(one)))
+    }
+
+    /// Returns the memory of waiting for the body: from now on it is that of a run.
+    pub(super) fn end_wait(&mut self) {
+        let awaited = std::mem::take(&mut self.awaited);
+        if awaited > 0 {
+            self.head -= awaited;
+            self.bytes -= awaited;
+            self.budget.give_back(self.caller, awaited);
+        }
     }
 
     /// Counts a body that now takes `bytes` of memory.
@@ -122,17 +164,8 @@ impl BodyPermit {
 
 impl Drop for BodyPermit {
     fn drop(&mut self) {
-        if self.bytes == 0 {
-            return;
-        }
-        let mut usage = self.budget.usage.lock();
-        usage.total -= self.bytes;
-        self.budget.metrics.process.body_bytes.set_count(usage.total);
-        if let Some(callers_bytes) = usage.callers.get_mut(&self.caller) {
-            *callers_bytes -= self.bytes;
-            if *callers_bytes == 0 {
-                usage.callers.remove(&self.caller);
-            }
+        if self.bytes > 0 {
+            self.budget.give_back(self.caller, self.bytes);
         }
     }
 }
@@ -151,19 +184,23 @@ mod tests {
     }
 
     fn start(budget: &Arc<BodyBudget>, caller: ReplayKey) -> BodyPermit {
-        budget.start_body(caller, &HeaderMap::new()).expect("no fields")
+        budget.start_without_head(caller)
     }
 
     #[test]
-    fn counts_heads_of_requests_whose_bodies_are_awaited() {
-        let budget = budget(10, 160);
-        let fields = HeaderMap::from_iter([(http::header::COOKIE, "x".repeat(14).parse().expect("a value"))]);
-        let permits: Vec<_> = (0..4).map(|caller| budget.start_body([caller; 32], &fields)).collect();
-        assert!(permits.iter().all(Result::is_ok));
-        assert_eq!(budget.start_body([9; 32], &fields).err().map(|full| full.kind), Some(RejectionKind::BodiesFull));
-        assert_eq!(budget.usage.lock().total, 160);
+    fn counts_requests_whose_bodies_are_awaited() {
+        let request = http::Request::post("/run").header(http::header::COOKIE, "x".repeat(14)).body(());
+        let (parts, ()) = request.expect("a request").into_parts();
+        let one = AWAITED_BODY + FIELD_SLOT + 2 * ("/run".len() + "cookie".len() + 14);
+        let budget = budget(10, 4 * one);
+        let mut permits: Vec<_> = (0..4).map(|caller| budget.start_body([caller; 32], &parts).expect("room")).collect();
+        assert_eq!(budget.start_body([9; 32], &parts).err().map(|full| full.kind), Some(RejectionKind::BodiesFull));
+        assert_eq!(budget.usage.lock().total, 4 * one);
+        permits[0].end_wait();
+        assert_eq!(budget.usage.lock().total, 4 * one - AWAITED_BODY);
         drop(permits);
         assert_eq!(budget.usage.lock().total, 0);
+        assert!(budget.usage.lock().callers.is_empty());
     }
 
     #[test]

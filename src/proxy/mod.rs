@@ -54,7 +54,9 @@ mod stack;
 pub(crate) mod explanation;
 
 pub(crate) use drain_signal::DrainSignal;
-pub(crate) use edge::{BindError, ConnectionLimit, EdgeServer, Listener, PlaneConfig, SocketFile, plane_service};
+pub(crate) use edge::{
+    BindError, ConnectionLimit, EdgeBounds, EdgeServer, Listener, PlaneConfig, SocketFile, UnsentBudget, plane_service,
+};
 pub(crate) use gateway::Gateway;
 pub(crate) use lifecycle::{Lifecycle, LifecyclePhase};
 pub(crate) use reloadable::ReloadableService;

@@ -163,21 +163,34 @@ impl PipeState {
     }
 
     fn take_chunk(&mut self) -> Option<Bytes> {
-        if self.partial.is_empty() {
-            if self.bytes.is_empty() {
-                return None;
-            }
-            self.partial = std::mem::take(&mut self.bytes).into();
-        }
         let most = if self.reader_state == PipeReaderState::Http2 { H2_CHUNK_LIMIT } else { usize::MAX };
-        let length = self.partial.len().min(most);
-        let piece = self.partial.split_to(length);
+        let piece = if self.partial.is_empty() {
+            let bytes: Bytes = match self.bytes.len() {
+                0 => return None,
+                _ => std::mem::take(&mut self.bytes).into(),
+            };
+            if bytes.len() <= most { bytes } else { self.split_partial(bytes, most) }
+        } else {
+            let bytes = std::mem::take(&mut self.partial);
+            self.split_partial(bytes, most)
+        };
+        let length = piece.len();
         self.sending = length;
         // The last check may have preceded this read, and the next one may follow the deadline.
         if self.stalled_since.take().is_some() {
             let _ = self.stall_deadline();
         }
         Some(piece)
+    }
+
+    /// Returns a copy of the next piece, since the connection may keep it for longer than the run keeps the rest.
+    fn split_partial(&mut self, mut bytes: Bytes, most: usize) -> Bytes {
+        let was_large = bytes.len() > LARGE_WRITE;
+        let piece = bytes.split_to(bytes.len().min(most));
+        let is_large = bytes.len() > LARGE_WRITE;
+        // Without a copy, a small rest would hold the memory of the whole write.
+        self.partial = if was_large && !is_large { Bytes::copy_from_slice(&bytes) } else { bytes };
+        Bytes::copy_from_slice(&piece)
     }
 
     /// Returns when a stalled client times out. The timeout starts at the first call, which keeps writing cheap.

@@ -61,7 +61,10 @@ pub(super) async fn read_body(
     let result = tokio::time::timeout(limits.body_timeout, collect(&mut body, limit, announced, permit)).await;
     match result {
         Err(_) => Err(RejectionKind::RequestTimeout.into()),
-        Ok(Ok(whole)) => Ok(whole),
+        Ok(Ok(whole)) => {
+            permit.end_wait();
+            Ok(whole)
+        }
         Ok(Err(rejection)) => {
             if rejection.kind != RejectionKind::RequestTimeout {
                 tokio::spawn(discard(body));
@@ -161,9 +164,8 @@ mod tests {
             Some((Ok::<_, std::io::Error>(Frame::data(Bytes::from(vec![b' '; size]))), number + 1))
         });
         let metrics = Arc::new(Metrics::new().expect("unique names"));
-        let mut permit = BodyBudget::new(BodyBounds { one: LIMIT, all: LIMIT }, metrics)
-            .start_body([0; 32], &HeaderMap::new())
-            .expect("no fields");
+        let budget = BodyBudget::new(BodyBounds { one: LIMIT, all: LIMIT }, metrics);
+        let mut permit = budget.start_without_head([0; 32]);
         let whole = collect(&mut Box::pin(StreamBody::new(stream)), LIMIT, None, &mut permit).await;
         whole.map(|whole| whole.len()).map_err(|rejection| rejection.kind)
     }

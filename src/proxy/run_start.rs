@@ -114,7 +114,7 @@ impl Gateway {
         let mut stream_permit = parts.extensions.remove::<StreamPermit>().unwrap_or_default();
         let caller = parts.extensions.get::<CallerContext>().cloned().unwrap_or_default();
         let caller_key = caller_key(&caller);
-        let body_permit = self.bodies.start_body(caller_key, &parts.headers)?;
+        let body_permit = self.bodies.start_body(caller_key, &parts)?;
         let memory = self.run_memory.start_run(caller_key);
         let mut head = RunRequestHead { parts, body_permit, memory, framing, caller, caller_key, started_at };
         let body = request_body::read_body(&self.limits, &head.parts.headers, body, &mut head.body_permit).await?;
@@ -307,7 +307,7 @@ impl Gateway {
         let is_kept = route.resumable.is_some() && framing == Framing::Sse;
         let caller = CallerContext::default();
         let caller_key = caller_key(&caller);
-        let body_permit = self.bodies.start_body(caller_key, &parts.headers)?;
+        let body_permit = self.bodies.start_body(caller_key, &parts)?;
         let memory = self.run_memory.start_run(caller_key);
         let started_at = Instant::now();
         let mut head = RunRequestHead { parts, body_permit, memory, framing, caller, caller_key, started_at };

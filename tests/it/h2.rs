@@ -3,6 +3,10 @@
 use super::support::agent::{Agent, Step, write};
 use super::support::client::INPUT;
 use super::support::gateway::{Gateway, Setup};
+use super::support::http2::{
+    CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, PREFACE, RST_STREAM, SETTINGS, field, frame,
+    head,
+};
 use super::support::sse::{HEAD, complete_run};
 use super::support::within_deadline;
 use bytes::Bytes;
@@ -12,34 +16,6 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Types and flags of frames [RFC 9113 §6].
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
-const PING: u8 = 6;
-const GOAWAY: u8 = 7;
-const CONTINUATION: u8 = 9;
-const END_STREAM: u8 = 1;
-const END_HEADERS: u8 = 4;
-
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(payload.len()).expect("short").to_be_bytes();
-    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
-}
-
-/// A field as "Literal Header Field without Indexing -- New Name" [RFC 7541 §6.2.2], its texts shorter than 127.
-fn field(name: &str, value: &str) -> Vec<u8> {
-    let length = |text: &str| u8::try_from(text.len()).expect("short");
-    [&[0, length(name)], name.as_bytes(), &[length(value)], value.as_bytes()].concat()
-}
-
-/// `POST http://a/run`, with more fields.
-fn head(more: &[(&str, &str)]) -> Vec<u8> {
-    let own = [(":method", "POST"), (":scheme", "http"), (":path", "/run"), (":authority", "a")];
-    own.iter().chain(more).flat_map(|(name, value)| field(name, value)).collect()
-}
-
 fn start_agent() -> Agent {
     Agent::with_response(HEAD.to_owned() + &complete_run())
 }
@@ -48,7 +24,7 @@ fn start_agent() -> Agent {
 /// does.
 async fn reply_frame_types(gateway: &Gateway, frames: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(gateway.data).await.expect("the gateway listens");
-    let begin = [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(SETTINGS, 0, 0, &[])].concat();
+    let begin = [PREFACE, &frame(SETTINGS, 0, 0, &[])].concat();
     stream.write_all(&begin).await.expect("it reads");
     // A gateway that has seen enough may close while we still write.
     let _ = stream.write_all(frames).await;
@@ -146,7 +122,7 @@ async fn closes_connections_that_flood() {
     for (name, flood) in floods {
         let flood: Vec<u8> = flood;
         let mut stream = TcpStream::connect(gateway.data).await.expect("the gateway listens");
-        let begin = [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(SETTINGS, 0, 0, &[])].concat();
+        let begin = [PREFACE, &frame(SETTINGS, 0, 0, &[])].concat();
         stream.write_all(&begin).await.expect("it reads");
         let (mut from, mut to) = stream.into_split();
         let sending = tokio::spawn(async move { to.write_all(&flood).await.map(|()| to) });
@@ -158,6 +134,33 @@ async fn closes_connections_that_flood() {
     assert_eq!(agent.connection_count(), 0);
     // A well-behaved client is not affected.
     assert_eq!(request_status(&gateway, &[]).await, 200);
+}
+
+/// Browsers use as many streams of a connection.
+#[tokio::test]
+async fn serves_a_hundred_requests_of_one_connection_at_once() {
+    let agent = Agent::with_script(vec![Step::Read, Step::Pause, write(HEAD.to_owned() + &complete_run())]);
+    let gateway = Gateway::start_for(&agent).await;
+    let stream = TcpStream::connect(gateway.data).await.expect("the gateway listens");
+    let (sender, connection) = handshake(TokioExecutor::new(), TokioIo::new(stream)).await.expect("HTTP/2");
+    tokio::spawn(connection);
+    let runs: Vec<_> = (0..100)
+        .map(|_| {
+            let request = http::Request::post("http://gateway/run").body(Full::new(Bytes::from(INPUT)));
+            let response = sender.clone().send_request(request.expect("a request"));
+            tokio::spawn(async move {
+                let response = response.await.expect("an answer");
+                assert_eq!(response.status(), 200);
+                response.into_body().collect().await.expect("a clean end").to_bytes()
+            })
+        })
+        .collect();
+    gateway.wait_for_metric(r#"diglot_streams_active{route="run"}"#, 100.0).await;
+    (0..100).for_each(|_| agent.resume());
+    for run in runs {
+        let body = within_deadline("a run", run).await.expect("no panic");
+        assert!(String::from_utf8_lossy(&body).contains("RUN_FINISHED"));
+    }
 }
 
 async fn request_status(gateway: &Gateway, fields: &[(&str, &str)]) -> u16 {
@@ -217,7 +220,7 @@ async fn serves_a_request_that_crosses_goaway() {
         let head = head(&[("content-type", "application/json")]);
         [frame(HEADERS, END_HEADERS, id, &head), frame(DATA, END_STREAM, id, INPUT.as_bytes())].concat()
     };
-    let begin = [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(SETTINGS, 0, 0, &[]), &request(1)].concat();
+    let begin = [PREFACE, &frame(SETTINGS, 0, 0, &[]), &request(1)].concat();
     stream.write_all(&begin).await.expect("it reads");
     agent.next_request().await;
     gateway.process.signal("TERM");

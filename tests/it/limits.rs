@@ -5,6 +5,7 @@
 //! - `rates`: quotas that one gateway counts.
 //! - `shared`: quotas of several gateways in a real Redis, which is killed, stopped and restarted.
 //! - `small_process`: several bounds at once, in a process with little memory.
+//! - `small_process_http2`: the bounds of many requests, in such a process.
 //! - `streams`: concurrent runs.
 
 mod amplified;
@@ -12,6 +13,7 @@ mod bodies;
 mod rates;
 mod shared;
 mod small_process;
+mod small_process_http2;
 mod streams;
 
 use super::support::agent::{Agent, Step, write};

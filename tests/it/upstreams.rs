@@ -2,6 +2,7 @@
 //! (`test_agent`), or the scripted agent if the exact bytes matter.
 //!
 //! - `certificates`: an authority made by `openssl`, and its certificates.
+//! - `early_answers`: responses before the whole request was read.
 //! - `failover`: fail-over, ejection, health checks, and requests that are never sent twice.
 //! - `http2`: many runs on one connection, cancellation, and requests that the agent has not processed.
 //! - `load_balancing`: weights, fewest runs, reused connections, Unix sockets.
@@ -9,6 +10,7 @@
 //! - `tls`: trusted certificates, the gateway's own, and files that change.
 
 mod certificates;
+mod early_answers;
 mod failover;
 mod http2;
 mod load_balancing;

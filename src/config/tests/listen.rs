@@ -166,7 +166,10 @@ listeners:
     assert_eq!((&config.data[3].tls, &config.status[0].tls), (&Some(tls(Some(client))), &Some(tls(None))));
     assert!(config.trusted_proxies.unix && config.trusted_proxies.networks.len() == 1);
     let limits = config.limits;
-    assert_eq!((limits.connections.get(), limits.connections_per_address.map(Into::into)), (10, Some(2)));
+    assert_eq!(
+        (limits.connections.map(Into::into), limits.connections_per_address.map(Into::into)),
+        (Some(10), Some(2))
+    );
     assert_eq!(limits.idle_timeout.as_secs(), 5);
 }
 

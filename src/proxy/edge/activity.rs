@@ -4,7 +4,8 @@
 //!            first byte of a head              a request
 //!   Idle ─────────────────────▶ ReadingHead ───────────────▶ Busy(n)      Idle:        idle_timeout
 //!     ▲                                                         │         ReadingHead: head_timeout
-//!     ╰──────────────── the last response has ended ────────────╯         Busy:        SEND_TIMEOUT for whole responses;
+//!     ╰──────────────── the last response has ended ────────────╯         Busy:        SEND_TIMEOUT for whole
+//! responses;
 //!                                                                                      a run has its own deadlines
 //! ```
 //! hyper has one timer for the pause before a request and for its head, and none for an idle HTTP/2 connection that
@@ -16,6 +17,7 @@ use http_body::{Body, Frame, SizeHint};
 use parking_lot::Mutex;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -77,7 +79,7 @@ impl ConnectionActivity {
             }
         }
         drop(phase);
-        ActiveRequest { activity: Arc::clone(self), has_whole_response: false }
+        ActiveRequest { activity: Arc::clone(self), has_whole_response: AtomicBool::new(false) }
     }
 
     pub(super) fn on_read(&self) {
@@ -123,17 +125,23 @@ impl ConnectionActivity {
 #[derive(Debug)]
 pub(super) struct ActiveRequest {
     activity: Arc<ConnectionActivity>,
-    has_whole_response: bool,
+    has_whole_response: AtomicBool,
 }
 
 impl ActiveRequest {
     /// Starts [`SEND_TIMEOUT`] for a response of known size. Responses of unknown size notice a stalled client
     /// themselves.
-    fn begin_response(&mut self, size: SizeHint) {
-        if size.exact().is_none_or(|bytes| bytes == 0) {
+    pub(super) fn begin_response(&self, size: SizeHint) {
+        if size.exact().is_some_and(|bytes| bytes > 0) {
+            self.begin_rest();
+        }
+    }
+
+    /// Starts [`SEND_TIMEOUT`] for the rest of a response, which nothing is added to.
+    pub(super) fn begin_rest(&self) {
+        if self.has_whole_response.swap(true, Ordering::Relaxed) {
             return;
         }
-        self.has_whole_response = true;
         if let ConnectionPhase::Busy { whole_responses, progress_at, has_waiter, .. } = &mut *self.activity.phase.lock()
         {
             *whole_responses += 1;
@@ -153,7 +161,7 @@ impl Drop for ActiveRequest {
         match &mut *phase {
             ConnectionPhase::Busy { requests, whole_responses, progress_at, .. } if *requests > 1 => {
                 *requests -= 1;
-                if self.has_whole_response {
+                if *self.has_whole_response.get_mut() {
                     *whole_responses -= 1;
                     *progress_at = Instant::now();
                 }
@@ -177,7 +185,7 @@ pub(super) struct TrackedBody<B> {
 }
 
 impl<B: Body> TrackedBody<B> {
-    pub(super) fn new(body: B, mut request: ActiveRequest) -> Self {
+    pub(super) fn new(body: B, request: ActiveRequest) -> Self {
         request.begin_response(body.size_hint());
         TrackedBody { body, _request: request }
     }

@@ -1,4 +1,4 @@
-//! Limits connections, in total and per client address.
+//! Limits connections, in total and per client address, and HTTP/2 requests, of which one connection may bring many.
 
 use super::descriptors;
 use crate::config::Config;
@@ -32,6 +32,8 @@ struct ConnectionLimitState {
     per_address: Option<NonZeroUsize>,
     addresses: Arc<UsageCounts<IpAddr>>,
     lingering: Arc<Semaphore>,
+    /// open HTTP/2 requests, as many as connections
+    requests: AtomicUsize,
 }
 
 impl ConnectionLimit {
@@ -40,7 +42,8 @@ impl ConnectionLimit {
         ConnectionLimit::new(descriptors::max_connections(config), per_address, config.trusted_proxies.clone())
     }
 
-    /// Creates the limit of the status plane, so that strangers there cannot take the memory and the files of runs.
+    /// Creates the limit of the status plane, so that strangers there cannot take the files of runs, and no memory but that of a
+    /// document each.
     pub(crate) fn for_status() -> Self {
         ConnectionLimit::new(MAX_STATUS_CONNECTIONS, None, TrustedProxies::default())
     }
@@ -49,7 +52,9 @@ impl ConnectionLimit {
         let open = AtomicUsize::new(0);
         let addresses = Arc::default();
         let lingering = Arc::new(Semaphore::new((max / 4).clamp(1, MAX_LINGERING)));
-        ConnectionLimit(Arc::new(ConnectionLimitState { max, open, exempt, per_address, addresses, lingering }))
+        let requests = AtomicUsize::new(0);
+        let state = ConnectionLimitState { max, open, exempt, per_address, addresses, lingering, requests };
+        ConnectionLimit(Arc::new(state))
     }
 
     /// Returns the permit to keep a refused connection open for a moment.
@@ -63,6 +68,25 @@ impl ConnectionLimit {
         open.fetch_update(Ordering::AcqRel, Ordering::Acquire, |open| (open < max).then_some(open + 1)).ok()?;
         metrics.connections.active.inc();
         Some(ConnectionPermit { shared: Arc::clone(&self.0), metrics: Arc::clone(metrics), address: None })
+    }
+}
+
+/// The place of one HTTP/2 request.
+#[derive(Debug)]
+pub(super) struct RequestPermit(Arc<ConnectionLimitState>);
+
+impl ConnectionLimit {
+    /// Counts an HTTP/2 request, if there is room for it.
+    pub(super) fn try_begin_request(&self) -> Option<RequestPermit> {
+        let ConnectionLimitState { max, requests, .. } = &*self.0;
+        requests.fetch_update(Ordering::AcqRel, Ordering::Acquire, |open| (open < *max).then_some(open + 1)).ok()?;
+        Some(RequestPermit(Arc::clone(&self.0)))
+    }
+}
+
+impl Drop for RequestPermit {
+    fn drop(&mut self) {
+        self.0.requests.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -114,6 +138,10 @@ mod tests {
         let third = connections.try_acquire(&metrics).expect("a place");
         drop((second, third));
         assert_eq!(connections.0.open.load(Ordering::Relaxed), 0);
+        let requests = [connections.try_begin_request(), connections.try_begin_request()];
+        assert!(requests.iter().all(Option::is_some) && connections.try_begin_request().is_none());
+        drop(requests);
+        assert!(connections.try_begin_request().is_some());
     }
 
     #[test]

@@ -12,7 +12,7 @@ pub(super) fn max_connections(config: &Config) -> usize {
     // If raising the limit fails, the old one stays, and is read below.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     let limit = getrlimit(Resource::Nofile).current.or(current);
-    let connections = config.limits.connections.get();
+    let connections = config.limits.max_connections().get();
     let Some(limit) = limit else { return connections };
     let room = usize::try_from(limit.saturating_sub(RESERVED_FILES) / 2).unwrap_or(usize::MAX).max(1);
     if room < connections {

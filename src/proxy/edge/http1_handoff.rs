@@ -36,7 +36,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 mod tests;
 
 /// Maximum bytes of pipelined requests read during a stream. Beyond that, only a write detects a disconnect.
-const READ_AHEAD_LIMIT: usize = 64 << 10;
+const READ_AHEAD_LIMIT: usize = 16 << 10;
 
 pub(super) async fn serve<I, S, B>(
     builder: &http1::Builder,

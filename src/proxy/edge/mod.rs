@@ -15,6 +15,7 @@ mod http_version;
 mod read_ahead;
 mod http1_chunk;
 mod http1_handoff;
+mod http2_output;
 mod server;
 mod write_timeout;
 mod transport;
@@ -23,6 +24,7 @@ mod listener;
 mod plane;
 
 pub(crate) use connection_limit::ConnectionLimit;
+pub(crate) use http2_output::UnsentBudget;
 pub(crate) use listener::{BindError, Listener, SocketFile};
 pub(crate) use plane::{PlaneConfig, plane_service};
-pub(crate) use server::EdgeServer;
+pub(crate) use server::{EdgeBounds, EdgeServer};

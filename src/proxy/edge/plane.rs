@@ -40,7 +40,8 @@ const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 const LINGER_BYTES: usize = 64 << 10;
 
 /// Sent to HTTP/1 clients when the connection limit is reached.
-const RESPONSE_503: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+const RESPONSE_503: &[u8] =
+    b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 1\r\ncontent-length: 0\r\n\r\n";
 
 #[derive(Debug)]
 pub(crate) struct PlaneConfig {

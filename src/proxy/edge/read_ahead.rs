@@ -12,7 +12,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Maximum bytes read ahead. Beyond that, only a write detects a disconnect.
-const READ_AHEAD_LIMIT: usize = 32 << 10;
+const READ_AHEAD_LIMIT: usize = 16 << 10;
 
 const READ_SIZE: usize = 4 << 10;
 

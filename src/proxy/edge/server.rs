@@ -1,13 +1,18 @@
 //! Serves HTTP on one connection.
 
-use super::activity::{ConnectionActivity, ConnectionTimeouts, TrackedBody};
+use super::activity::{ActiveRequest, ConnectionActivity, ConnectionTimeouts, TrackedBody};
+use super::connection_limit::ConnectionLimit;
 use super::http_version::{self, DetectedVersion, RewindStream};
 use super::http1_handoff;
+use super::http2_output::{ConnectionOutput, Http2Body, UnsentBudget};
 use super::read_ahead::ReadAheadStream;
 use crate::config::LimitsConfig;
 use crate::net::peer_addr::PeerInfo;
+use crate::telemetry::Metrics;
+use crate::telemetry::internal_event::Http2RequestRefused;
 use crate::telemetry::label::ConnectionRejectReason;
 use bytes::Bytes;
+use futures_util::TryFutureExt;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
@@ -20,8 +25,18 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tower::{Service, ServiceExt};
 
-/// Maximum number of open streams per HTTP/2 connection.
-const H2_MAX_STREAMS: u32 = 256;
+/// Maximum number of open streams per HTTP/2 connection: what browsers use of it.
+const H2_MAX_STREAMS: u32 = 100;
+
+/// The same on the status plane, whose clients ask for one document after another.
+const STATUS_H2_MAX_STREAMS: u32 = 4;
+
+/// Bytes of a request's body that h2 keeps until they are read, such as while a token is checked. hyper's default is 1 MiB.
+const H2_STREAM_WINDOW: u32 = 64 << 10;
+
+/// Bytes that h2 takes of one response before its client has; it takes one more piece of up to 16 KiB. hyper's default is
+/// 400 KiB.
+const H2_SEND_BUFFER: usize = 16 << 10;
 
 /// Maximum number of streams that the peer may reset before they are accepted ("rapid reset", CVE-2023-44487); one more
 /// ends the connection with GOAWAY. This is h2's default.
@@ -39,48 +54,59 @@ const H2_PING_INTERVAL: Duration = Duration::from_secs(30);
 /// For malformed requests, hyper and h2 send bare statuses without a problem document: 400 for an invalid head, 431 for
 /// one that is too large, 414 for a target of 64 KiB or more. If a head is late, the connection is closed without a
 /// response. h2 ends floods of CONTINUATION or empty DATA with GOAWAY.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct EdgeServer<S> {
     service: S,
     timeouts: ConnectionTimeouts,
     http1: http1::Builder,
     http2: http2::Builder<TokioExecutor>,
+    bounds: EdgeBounds,
+}
+
+/// What the connections of a plane share.
+#[derive(Clone)]
+pub(crate) struct EdgeBounds {
+    pub(crate) connection_limit: ConnectionLimit,
+    pub(crate) unsent: Arc<UnsentBudget>,
+    pub(crate) metrics: Arc<Metrics>,
 }
 
 pub(crate) trait HttpService:
-    Service<
-        Request<Incoming>,
-        Response = Response<Self::Body>,
-        Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
-        Future: Send,
-    > + Clone
+    Service<Request<Incoming>, Response = Response<Self::Body>, Error: Into<BoxError> + Send, Future: Send>
+    + Clone
     + Send
     + Sync
     + 'static
 {
-    type Body: http_body::Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>
-        + Send
-        + Unpin
-        + 'static;
+    type Body: http_body::Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 'static;
 }
 
 impl<S, B> HttpService for S
 where
     S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + Sync + 'static,
     S::Future: Send,
-    S::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
+    S::Error: Into<BoxError> + Send,
     B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    B::Error: Into<BoxError>,
 {
     type Body = B;
 }
 
 impl<S> EdgeServer<S> {
-    /// Applies the limits in `config` and this module.
+    /// Creates the server of the data plane, with the limits in `config` and this module.
     ///
     /// `head_timeout` covers version detection, and then the first request head separately. After that, it starts with
     /// the first byte of each head; between requests `idle_timeout` applies.
-    pub(crate) fn new(service: S, limits: &LimitsConfig) -> Self {
+    pub(crate) fn for_clients(service: S, limits: &LimitsConfig, bounds: EdgeBounds) -> Self {
+        EdgeServer::new(service, limits, bounds, H2_MAX_STREAMS)
+    }
+
+    /// Creates the server of the status plane, where anyone may ask for large documents.
+    pub(crate) fn for_status(service: S, limits: &LimitsConfig, bounds: EdgeBounds) -> Self {
+        EdgeServer::new(service, limits, bounds, STATUS_H2_MAX_STREAMS)
+    }
+
+    fn new(service: S, limits: &LimitsConfig, bounds: EdgeBounds, max_streams: u32) -> Self {
         let mut http1 = http1::Builder::new();
         http1
             // hyper has one timer for the idle time and the head; the gateway has two.
@@ -93,14 +119,18 @@ impl<S> EdgeServer<S> {
         http2
             .timer(TokioTimer::new())
             .max_header_list_size(u32::try_from(limits.header_bytes).unwrap_or(u32::MAX))
-            .max_concurrent_streams(H2_MAX_STREAMS)
+            .max_concurrent_streams(max_streams)
+            .initial_stream_window_size(H2_STREAM_WINDOW)
+            .max_send_buf_size(H2_SEND_BUFFER)
             .max_pending_accept_reset_streams(H2_MAX_PENDING_RESETS)
             .max_local_error_reset_streams(H2_MAX_LOCAL_RESETS)
             .keep_alive_interval(H2_PING_INTERVAL);
         let timeouts = ConnectionTimeouts { head: limits.head_timeout, idle: limits.idle_timeout };
-        EdgeServer { service, timeouts, http1, http2 }
+        EdgeServer { service, timeouts, http1, http2, bounds }
     }
 }
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 impl<S: HttpService> EdgeServer<S> {
     pub(super) async fn serve_connection<T>(
@@ -144,12 +174,15 @@ impl<S: HttpService> EdgeServer<S> {
     ) where
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
+        let output = self.bounds.unsent.register();
+        let service = Http2Service { inner: service, output: Arc::clone(&output), bounds: self.bounds.clone() };
         let mut connection = std::pin::pin!(self.http2.serve_connection(TokioIo::new(stream), service));
         tokio::select! {
             // A request that has arrived is answered first, since an idle connection closes immediately.
             biased;
             // Broken connections need no report, since their runs notice by themselves.
             _ = &mut connection => return,
+            () = output.wait_cut_off() => return,
             _ = shutdown.wait_for(|ending| *ending) => {}
             () = activity.wait_overdue(self.timeouts) => {}
         }
@@ -157,6 +190,7 @@ impl<S: HttpService> EdgeServer<S> {
         // After GOAWAY, the peer has limited time to close the connection.
         tokio::select! {
             _ = &mut connection => {}
+            () = output.wait_cut_off() => {}
             () = async {
                 tokio::time::sleep(self.timeouts.head).await;
                 activity.wait_overdue(self.timeouts).await;
@@ -196,19 +230,56 @@ struct ConnectionInfoService<S> {
     inner: S,
 }
 
-impl<S: HttpService> hyper::service::Service<Request<Incoming>> for ConnectionInfoService<S> {
-    type Response = Response<TrackedBody<S::Body>>;
-    type Error = S::Error;
-    // Boxed, so that it is freed when the response begins: hyper reserves space for it for the connection's lifetime.
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, S::Error>> + Send>>;
+/// A boxed future, so that it is freed when the response begins: hyper reserves space for it for the connection's lifetime.
+type ResponseFuture<B, E> = Pin<Box<dyn Future<Output = Result<Response<B>, E>> + Send>>;
 
-    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
+impl<S: HttpService> ConnectionInfoService<S> {
+    /// Passes the request on, and the body of its response and its guard to `track`.
+    fn call_inner<B>(
+        &self,
+        mut request: Request<Incoming>,
+        track: impl FnOnce(S::Body, ActiveRequest) -> B + Send + 'static,
+    ) -> ResponseFuture<B, S::Error> {
         if let Some(peer) = self.peer {
             request.extensions_mut().insert(peer);
         }
         let active = self.activity.begin_request();
         let response = self.inner.clone().oneshot(request);
-        Box::pin(async move { Ok(response.await?.map(|body| TrackedBody::new(body, active))) })
+        Box::pin(async move { Ok(response.await?.map(|body| track(body, active))) })
+    }
+}
+
+impl<S: HttpService> hyper::service::Service<Request<Incoming>> for ConnectionInfoService<S> {
+    type Response = Response<TrackedBody<S::Body>>;
+    type Error = S::Error;
+    type Future = ResponseFuture<TrackedBody<S::Body>, S::Error>;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        self.call_inner(request, TrackedBody::new)
+    }
+}
+
+/// Limits the requests of all HTTP/2 connections, and counts their responses until they are sent.
+struct Http2Service<S> {
+    inner: ConnectionInfoService<S>,
+    output: Arc<ConnectionOutput>,
+    bounds: EdgeBounds,
+}
+
+impl<S: HttpService> hyper::service::Service<Request<Incoming>> for Http2Service<S> {
+    type Response = Response<Http2Body<S::Body>>;
+    type Error = BoxError;
+    type Future = ResponseFuture<Http2Body<S::Body>, BoxError>;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        let Some(permit) = self.bounds.connection_limit.try_begin_request() else {
+            Http2RequestRefused {}.emit(&self.bounds.metrics);
+            // "to indicate that the stream is being closed prior to any processing having occurred" [RFC 9113 §8.7]
+            return Box::pin(std::future::ready(Err(h2::Error::from(h2::Reason::REFUSED_STREAM).into())));
+        };
+        let output = Arc::clone(&self.output);
+        let response = self.inner.call_inner(request, |body, active| Http2Body::new(body, active, permit, output));
+        Box::pin(response.map_err(Into::into))
     }
 }
 
@@ -240,11 +311,22 @@ mod tests {
             head_timeout: seconds,
             body_timeout: seconds,
             idle_timeout: seconds,
-            connections: NonZeroUsize::MIN,
+            connections: None,
             connections_per_address: None,
             max_streams: None,
             legacy_headers: false,
         }
+    }
+
+    fn edge<S>(service: S) -> Arc<EdgeServer<S>> {
+        edge_within(16 << 20, service)
+    }
+
+    fn edge_within<S>(unsent_bytes: usize, service: S) -> Arc<EdgeServer<S>> {
+        let metrics = Arc::new(Metrics::new().expect("unique names"));
+        let unsent = UnsentBudget::with_limit(unsent_bytes, Arc::clone(&metrics));
+        let bounds = EdgeBounds { connection_limit: ConnectionLimit::for_status(), unsent, metrics };
+        Arc::new(EdgeServer::for_clients(service, &limits(), bounds))
     }
 
     #[tokio::test(start_paused = true)]
@@ -256,7 +338,7 @@ mod tests {
             let body = body.lock().take().expect("one request");
             async move { Ok::<_, Infallible>(Response::new(body)) }
         });
-        let edge = Arc::new(EdgeServer::new(service, &limits()));
+        let edge = edge(service);
         let (_process, shutdown) = watch::channel(false);
         tokio::spawn(async move {
             edge.serve_connection(WriteTimeoutStream::new(stream, SEND_TIMEOUT), None, shutdown).await
@@ -270,12 +352,42 @@ mod tests {
         drop(client);
     }
 
+    /// The client opens its windows and reads nothing: a piece of 16 KiB is on its way, and h2 has 16 KiB and a byte at most.
+    #[tokio::test(start_paused = true)]
+    async fn closes_the_connection_that_holds_most_of_what_is_unsent() {
+        let (client, stream) = tokio::io::duplex(64);
+        let (writer, reader) = pipe(1 << 20, ());
+        let body = Arc::new(Mutex::new(Some(reader)));
+        let service = service_fn(move |request: Request<Incoming>| {
+            let body = body.lock().take().expect("one request");
+            body.attach(request.version());
+            async move { Ok::<_, Infallible>(Response::new(body)) }
+        });
+        let edge = edge_within(20 << 10, service);
+        let (_process, shutdown) = watch::channel(false);
+        let served = tokio::spawn(async move { edge.serve_connection(stream, None, shutdown).await });
+        let (mut sender, connection) =
+            hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(client)).await.expect("HTTP/2");
+        let request = Request::get("http://gateway/").body(Empty::<Bytes>::new()).expect("a request");
+        let mut response = Box::pin(sender.send_request(request));
+        let mut connection = Box::pin(connection);
+        let _response = tokio::select! {
+            _ = &mut connection => panic!("the connection has ended"),
+            response = &mut response => response.expect("a response"),
+        };
+        // From here on, nobody reads from the socket.
+        let since = Instant::now();
+        let _ = timeout(SEND_TIMEOUT, writer.write(&mut vec![b'x'; 60 << 10])).await;
+        timeout(SEND_TIMEOUT, served).await.expect("the connection is closed").expect("no panic").expect("HTTP");
+        assert!(since.elapsed() < SEND_TIMEOUT, "{:?}", since.elapsed());
+    }
+
     /// The client answers PING, so that only its closed window shows that it will never take the response.
     #[tokio::test(start_paused = true)]
     async fn closes_the_connection_of_a_client_that_never_takes_a_whole_response() {
         let (client, stream) = tokio::io::duplex(1 << 16);
         let service = service_fn(async |_| Ok::<_, Infallible>(Response::new(Full::from("two"))));
-        let edge = Arc::new(EdgeServer::new(service, &limits()));
+        let edge = edge(service);
         let (_process, shutdown) = watch::channel(false);
         let served = tokio::spawn(async move { edge.serve_connection(stream, None, shutdown).await });
         let mut builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
@@ -304,7 +416,7 @@ mod tests {
             body.attach(request.version());
             async move { Ok::<_, Infallible>(Response::new(body)) }
         });
-        let edge = Arc::new(EdgeServer::new(service, &limits()));
+        let edge = edge(service);
         let (_process, shutdown) = watch::channel(false);
         tokio::spawn(async move {
             edge.serve_connection(WriteTimeoutStream::new(stream, SEND_TIMEOUT), None, shutdown).await

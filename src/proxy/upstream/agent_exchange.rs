@@ -1,12 +1,14 @@
 //! One request and its response, over either version of HTTP.
 
-use super::http1_exchange::Http1Exchange;
+use super::http1_exchange::{EARLY_STALL_TIMEOUT, Http1Exchange};
 use super::request_head::AgentRequestHead;
 use bytes::Bytes;
 use http::response;
 use pingora_core::protocols::Stream;
 use pingora_core::protocols::http::v2::client::Http2Session;
+use pingora_core::protocols::http::v2::write_body;
 use pingora_core::{BError, Error, ErrorType};
+use std::pin::pin;
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -29,8 +31,16 @@ pub(super) struct OpenedExchange {
 /// A request that was not written whole.
 pub(super) struct SendError {
     pub(super) cause: BError,
-    /// whether its whole head was written
-    pub(super) has_head: bool,
+    pub(super) progress: SendProgress,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SendProgress {
+    /// not even its whole head was written
+    Nothing,
+    Head,
+    /// the response was awaited meanwhile, and there is none
+    NoResponse,
 }
 
 impl AgentExchange {
@@ -50,18 +60,11 @@ impl AgentExchange {
         match self {
             AgentExchange::Http1(exchange) => send_http1(exchange, head, &body.unwrap_or_default()).await,
             AgentExchange::Http2(session) => {
-                session.write_timeout = Some(WRITE_TIMEOUT);
                 let sent = head.to_http2().and_then(|head| session.write_request_header(Box::new(head), false));
-                sent.map_err(|cause| SendError { cause, has_head: false })?;
-                let sent = async {
-                    if let Some(body) = body {
-                        session.write_request_body(body, true).await?;
-                    }
-                    session.finish_request_body()
-                };
-                sent.await.map_err(|cause| SendError { cause, has_head: true })
+                sent.map_err(|cause| SendError { cause, progress: SendProgress::Nothing })?;
+                send_http2_body(session, body).await
             }
-            AgentExchange::Released => Err(SendError { cause: released(), has_head: false }),
+            AgentExchange::Released => Err(SendError { cause: released(), progress: SendProgress::Nothing }),
         }
     }
 
@@ -69,7 +72,10 @@ impl AgentExchange {
         match self {
             AgentExchange::Http1(exchange) => exchange.read_head().await,
             AgentExchange::Http2(session) => {
-                session.read_response_header().await?;
+                // An early response has been read already.
+                if session.response_header().is_none() {
+                    session.read_response_header().await?;
+                }
                 let head = session.response_header().map(|head| response::Parts::clone(head));
                 head.ok_or_else(|| Error::explain(ErrorType::InvalidH2, "no head of a response"))
             }
@@ -89,6 +95,29 @@ impl AgentExchange {
     }
 }
 
+/// Writes the body until the agent refuses the request. "A server MAY send a complete response prior to the client sending an
+/// entire request": then the rest is not sent, and the stream is reset with its end [RFC 9113 §8.1]. After a success, the
+/// rest is written for as long as the agent reads it.
+async fn send_http2_body(session: &mut Http2Session, body: Option<Bytes>) -> Result<(), SendError> {
+    let failed = |cause| SendError { cause, progress: SendProgress::Head };
+    let Some(body) = body.filter(|body| !body.is_empty()) else { return session.finish_request_body().map_err(failed) };
+    let writer = session.take_request_body_writer();
+    let mut writer =
+        writer.ok_or_else(|| failed(Error::explain(ErrorType::InternalError, "no writer for the body")))?;
+    let mut sending = pin!(write_body(&mut writer, body, true, Some(WRITE_TIMEOUT)));
+    tokio::select! {
+        biased;
+        sent = &mut sending => return sent.map_err(failed),
+        read = session.read_response_header() => {
+            read.map_err(|cause| SendError { cause, progress: SendProgress::NoResponse })?;
+        }
+    }
+    if session.response_header().is_none_or(|head| !head.status.is_success()) {
+        return Ok(());
+    }
+    timeout(EARLY_STALL_TIMEOUT, sending).await.unwrap_or(Ok(())).map_err(failed)
+}
+
 async fn send_http1(exchange: &mut Http1Exchange, head: &AgentRequestHead, body: &[u8]) -> Result<(), SendError> {
     let head = head.to_http1();
     let mut written = 0;
@@ -97,7 +126,8 @@ async fn send_http1(exchange: &mut Http1Exchange, head: &AgentRequestHead, body:
         Ok(Err(error)) => Error::because(ErrorType::WriteError, "while writing the request", error),
         Err(_) => Error::explain(ErrorType::WriteTimedout, "while writing the request"),
     };
-    Err(SendError { cause, has_head: written >= head.len() })
+    let progress = if written >= head.len() { SendProgress::Head } else { SendProgress::Nothing };
+    Err(SendError { cause, progress })
 }
 
 fn released() -> BError {

@@ -1,7 +1,7 @@
 //! One request and its response on an HTTP/1.1 connection, which pingora's pool provides.
 //!
 //! ```text
-//!   send: head and body in one write ─▶ read_head ─▶ read_body, piece by piece ─▶ into_connection, for another request
+//!   send: head and body in one write, while an early response is watched for ─▶ read_head ─▶ read_body, piece by piece ─▶ into_connection, for another request
 //! ```
 //! pingora's own session keeps the request, both heads and a buffer of 64 KiB for each run. Here, a run that waits
 //! holds only its connection: all reads of bodies on a thread share one buffer, in which they are decoded.
@@ -16,7 +16,9 @@ use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::time::timeout;
 
 /// Maximum bytes of one read of a body.
 const READ_SIZE: usize = 16 << 10;
@@ -26,6 +28,9 @@ const HEAD_LIMIT: usize = 64 << 10;
 
 /// Maximum number of fields in a head.
 const HEADER_COUNT_LIMIT: usize = 128;
+
+/// Time after which an agent that has begun its response, and reads nothing of the rest of its request, gets no more of it.
+pub(super) const EARLY_STALL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum number of reads in a row without data.
 const EMPTY_READS: usize = 16;
@@ -41,6 +46,24 @@ pub(super) struct Http1Exchange {
     body: Http1Body,
     is_request_sent: bool,
     is_keep_alive: bool,
+}
+
+/// What happened while a request was being sent.
+enum SendStep {
+    /// more than nothing, unless an error
+    Written(io::Result<usize>),
+    Flushed(io::Result<()>),
+    /// bytes of an early response, or that there are none
+    Read(io::Result<usize>),
+}
+
+impl SendStep {
+    fn written(written: io::Result<usize>) -> SendStep {
+        SendStep::Written(match written {
+            Ok(0) => Err(io::ErrorKind::WriteZero.into()),
+            written => written,
+        })
+    }
 }
 
 /// The head of a response that is not interim.
@@ -65,33 +88,80 @@ impl Http1Exchange {
     }
 
     /// Writes a request. `written` counts its bytes, also if the write fails; then the agent may have answered early.
+    ///
+    /// "A client sending a message body SHOULD monitor the connection for an error status code while it is transmitting the
+    /// request. If the client sees an error status code, it SHOULD immediately cease transmitting the body" [RFC 9112 §9.3.1,
+    /// RFC 2616 §8.2.2]. After another status, the rest is written for as long as the agent reads it.
     pub(super) async fn send(&mut self, head: &[u8], body: &[u8], written: &mut usize) -> io::Result<()> {
-        while *written < head.len() + body.len() {
-            let rest_of_head = &head[(*written).min(head.len())..];
-            let rest_of_body = &body[written.saturating_sub(head.len())..];
-            let sent = match rest_of_head.is_empty() {
-                true => self.connection.write(rest_of_body).await?,
-                false => {
-                    self.connection.write_vectored(&[IoSlice::new(rest_of_head), IoSlice::new(rest_of_body)]).await?
-                }
-            };
-            if sent == 0 {
-                return Err(io::ErrorKind::WriteZero.into());
+        loop {
+            let early = self.early_status();
+            if early.is_some_and(|status| !status.is_success()) {
+                return Ok(());
             }
-            *written += sent;
+            let step = poll_fn(|cx| self.poll_send(cx, [head, body], *written));
+            let step = match early {
+                None => step.await,
+                Some(_) => match timeout(EARLY_STALL_TIMEOUT, step).await {
+                    Ok(step) => step,
+                    Err(_) => return Ok(()),
+                },
+            };
+            match step {
+                SendStep::Written(bytes) => *written += bytes?,
+                SendStep::Flushed(flushed) => {
+                    self.is_request_sent = true;
+                    return flushed;
+                }
+                SendStep::Read(Ok(0)) => return Err(io::ErrorKind::ConnectionAborted.into()),
+                SendStep::Read(read) => drop(read?),
+            }
         }
-        self.connection.flush().await?;
-        self.is_request_sent = true;
-        Ok(())
+    }
+
+    /// Writes what it can, or else reads the beginning of an early response.
+    fn poll_send(&mut self, cx: &mut Context<'_>, [head, body]: [&[u8]; 2], written: usize) -> Poll<SendStep> {
+        let rest_of_head = &head[written.min(head.len())..];
+        let rest_of_body = &body[written.saturating_sub(head.len())..];
+        let connection = Pin::new(&mut self.connection);
+        let is_written = rest_of_head.is_empty() && rest_of_body.is_empty();
+        let step = match (is_written, rest_of_head.is_empty()) {
+            (true, _) => connection.poll_flush(cx).map(SendStep::Flushed),
+            (false, true) => connection.poll_write(cx, rest_of_body).map(SendStep::written),
+            (false, false) => {
+                let parts = [IoSlice::new(rest_of_head), IoSlice::new(rest_of_body)];
+                connection.poll_write_vectored(cx, &parts).map(SendStep::written)
+            }
+        };
+        if step.is_ready() || self.early_status().is_some() {
+            return step;
+        }
+        let mut unread = std::mem::take(&mut self.unread);
+        let read = self.poll_read_head(cx, &mut unread);
+        self.unread = unread;
+        read.map(SendStep::Read)
+    }
+
+    /// Returns the status of a response that began before the request was sent.
+    fn early_status(&self) -> Option<StatusCode> {
+        let mut bytes = self.unread.as_slice();
+        while !bytes.is_empty()
+            && let Ok(Some(head)) = parse_head(bytes)
+        {
+            if is_final(head.parts.status) {
+                return Some(head.parts.status);
+            }
+            bytes = &bytes[head.length..];
+        }
+        None
     }
 
     /// Reads the head of the response, and skips interim ones [RFC 9110 §15.2].
     pub(super) async fn read_head(&mut self) -> Result<response::Parts, BError> {
-        let mut bytes = Vec::new();
+        let mut bytes = std::mem::take(&mut self.unread);
         loop {
             while let Some(head) = parse_head(&bytes)? {
                 bytes.drain(..head.length);
-                if !head.parts.status.is_informational() || head.parts.status == StatusCode::SWITCHING_PROTOCOLS {
+                if is_final(head.parts.status) {
                     self.body = response_body(&head.parts)?;
                     self.is_keep_alive = self.is_request_sent && is_keep_alive(&head.parts);
                     // An empty buffer is freed here: the run may wait for its body.
@@ -195,6 +265,10 @@ impl Http1Exchange {
         let _ = AsyncWriteExt::shutdown(&mut self.connection).await;
         None
     }
+}
+
+fn is_final(status: StatusCode) -> bool {
+    !status.is_informational() || status == StatusCode::SWITCHING_PROTOCOLS
 }
 
 /// Passes the data in `bytes` to `take`, and returns whether there are any.

@@ -1,5 +1,6 @@
 //! One request to an agent and its response.
 
+use super::agent_exchange::{SendError, SendProgress};
 use super::dialer::PooledConnection;
 use super::in_flight::InFlightGuard;
 use super::pingora_errors;
@@ -40,6 +41,11 @@ impl ExchangeError {
     fn from_write(error: &BError, is_unprocessed: bool) -> ExchangeError {
         ExchangeError { rejection: Rejection::from(RejectionKind::UpstreamReset).with_cause(error), is_unprocessed }
     }
+
+    fn from_read(error: &BError) -> ExchangeError {
+        let is_unprocessed = pingora_errors::is_unprocessed(error);
+        ExchangeError { rejection: pingora_errors::head_rejection(error), is_unprocessed }
+    }
 }
 
 impl Session {
@@ -74,8 +80,9 @@ impl Session {
         match self.connection.exchange.send(&head, body).await {
             Ok(()) => self.read_response_head().await,
             // Without the head, the agent has no request: no byte was sent that could start a run.
-            Err(error) if !error.has_head => Err(ExchangeError::from_write(&error.cause, true)),
-            Err(error) => self.read_early_response(&error.cause).await,
+            Err(SendError { cause, progress: SendProgress::Nothing }) => Err(ExchangeError::from_write(&cause, true)),
+            Err(SendError { cause, progress: SendProgress::Head }) => self.read_early_response(&cause).await,
+            Err(SendError { cause, progress: SendProgress::NoResponse }) => Err(ExchangeError::from_read(&cause)),
         }
     }
 
@@ -95,10 +102,7 @@ impl Session {
     }
 
     async fn read_response_head(&mut self) -> Result<(), ExchangeError> {
-        let head = self.connection.exchange.read_head().await.map_err(|error| ExchangeError {
-            rejection: pingora_errors::head_rejection(&error),
-            is_unprocessed: pingora_errors::is_unprocessed(&error),
-        })?;
+        let head = self.connection.exchange.read_head().await.map_err(|error| ExchangeError::from_read(&error))?;
         self.head = Some(Box::new(head));
         Ok(())
     }

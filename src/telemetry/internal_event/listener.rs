@@ -1,8 +1,8 @@
 //! Log events about listeners, their certificates and rejected connections.
 
 use super::sanitize;
-use crate::telemetry::ListenerMetrics;
 use crate::telemetry::label::{CertificateReload, ConnectionRejectReason};
+use crate::telemetry::{ListenerMetrics, Metrics};
 
 log_events! {
     #[derive(Clone)]
@@ -50,6 +50,15 @@ log_events! {
         cause: Option<&'a str>,
     } counts(metrics: &ListenerMetrics) { metrics.connections.rejected.get(reason).inc(); }
         (listener, reason = reason.label(), cause = cause.map(sanitize)) "connection rejected";
+
+    /// An HTTP/2 connection was closed, since its client held most of what such clients had not taken. Logged at debug level
+    /// for the same reason.
+    debug Http2ConnectionCutOff { bytes: usize } counts(metrics: &Metrics) { metrics.process.http2_cut_off.inc(); }
+        (bytes) "HTTP/2 connection closed: its client took too little of what it was sent";
+
+    /// An HTTP/2 request was refused, since as many are open as connections are allowed.
+    debug Http2RequestRefused {} counts(metrics: &Metrics) { metrics.process.http2_refused.inc(); }
+        () "HTTP/2 request refused: too many are open";
 
     info AcceptRecovered<'a> {
         listener: &'a str,

@@ -151,6 +151,12 @@ metric_groups! {
             "Memory used by runs that wait for slow clients.";
         slow_clients_cut_off: Counter = "diglot_slow_clients_cut_off_total" [],
             "Clients disconnected because they had waited longest when slow clients exceeded limits.client_buffers.";
+        http2_unsent: Gauge = "diglot_http2_unsent_bytes" [],
+            "Memory used by what HTTP/2 clients have been sent and have not taken, beside slow clients.";
+        http2_cut_off: Counter = "diglot_http2_cut_off_total" [],
+            "HTTP/2 connections closed because they held most when HTTP/2 clients took too little of what they were sent.";
+        http2_refused: Counter = "diglot_http2_requests_refused_total" [],
+            "HTTP/2 requests refused because as many were open as connections are allowed.";
         draining: Gauge = "diglot_draining" [],
             "1 while the gateway is shutting down.";
         last_reload_ok: Gauge = "diglot_config_last_reload_successful" [],

@@ -21,8 +21,17 @@ const FLOOD: usize = 600;
 const BODY: usize = 2 << 20;
 const SLOW_READERS: usize = 100;
 
-fn from_address(address: &str) -> String {
+pub(super) fn from_address(address: &str) -> String {
     format!("X-Forwarded-For: {address}\r\nConnection: close\r\n")
+}
+
+pub(super) async fn start_small_gateway(setup: Setup<'_>) -> Gateway {
+    let mut command = Command::new("sh");
+    // Private writable memory, the threads' stacks and what the allocators reserve included, which is about as much again as what
+    // is resident; a limit of the address space (`-v`) would also count the program, which is five times as large in a test.
+    command.args(["-c", &format!("ulimit -d {}; exec \"$0\" \"$@\"", MEMORY >> 9)]).arg(diglot().get_program());
+    command.env_remove("DIGLOT_CONFIG").env_remove("DIGLOT_LOG");
+    Gateway::start_by(command, setup).await
 }
 
 /// Starts an agent that sends the beginning of a large event, and then nothing.
@@ -32,7 +41,7 @@ fn start_unfinished_agent() -> Agent {
 }
 
 /// Starts an agent that sends 19 MiB: the kept runs exceed their bound together, and more would only take processor time.
-fn start_flooding_agent() -> Agent {
+pub(super) fn start_flooding_agent() -> Agent {
     let delta = "x".repeat(32 << 10);
     let event = format!("data: {{\"type\":\"TEXT_MESSAGE_CONTENT\",\"messageId\":\"a1\",\"delta\":\"{delta}\"}}\n\n");
     Agent::with_script(vec![
@@ -42,7 +51,7 @@ fn start_flooding_agent() -> Agent {
     ])
 }
 
-async fn assert_serves_others(gateway: &Gateway) {
+pub(super) async fn assert_serves_others(gateway: &Gateway) {
     let run = post("/run", &from_address("192.0.2.200"), INPUT);
     assert_succeeded(&send_request(gateway.data, run).await, COMPLETE_RUN);
     assert_eq!(gateway.get_status("/livez").await.status, 200);
@@ -54,11 +63,6 @@ async fn assert_serves_others(gateway: &Gateway) {
 async fn serves_others_in_little_memory_while_bounds_are_pushed() {
     let agent = Agent::with_response(HEAD.to_owned() + &complete_run());
     let (flooding, unfinished) = (start_flooding_agent(), start_unfinished_agent());
-    let mut command = Command::new("sh");
-    // Private writable memory, the threads' stacks and what the allocators reserve included, which is about as much again as what
-    // is resident; a limit of the address space (`-v`) would also count the program, which is five times as large in a test.
-    command.args(["-c", &format!("ulimit -d {}; exec \"$0\" \"$@\"", MEMORY >> 9)]).arg(diglot().get_program());
-    command.env_remove("DIGLOT_CONFIG").env_remove("DIGLOT_LOG");
     let route = |name: &str, agent: &Agent, more: &str| {
         format!(
             "  - {{name: {name}, path: /{name}, client: ag-ui, agent: ag-ui, upstream: \"{}\"{more}}}\n",
@@ -74,7 +78,7 @@ async fn serves_others_in_little_memory_while_bounds_are_pushed() {
     ];
     let routes = format!("routes:\n{}", routes.concat());
     let setup = Setup { top: "trusted_proxies: [127.0.0.1]\nreplay: {age: 1s}", routes: &routes, ..Setup::default() };
-    let gateway = Gateway::start_by(command, setup).await;
+    let gateway = start_small_gateway(setup).await;
     assert_serves_others(&gateway).await;
     let before = gateway.process.resident_memory();
 

@@ -21,9 +21,13 @@ const FOOT: &str = "
 ## In 256 MiB
 
 The default bounds in bytes are bounds of the process: request bodies 64 MiB, kept runs 32 MiB, slow clients 32 MiB, unfinished
-events and what runs remember 64 MiB, together 192 MiB. Large requests and events take up to 100 MiB for the moment in which they
-are translated: one of the largest size at a time. Connections and runs come on top, with about 32 KiB each. For a sidecar
-with 256 MiB, set `limits.connections`, `max_streams` and `connections_per_address` to what your agent can serve, and divide.
+events and what runs remember 64 MiB, what HTTP/2 clients have not taken 16 MiB, together 208 MiB. An allocator needs more than what
+is counted: 32 MiB of kept runs take 60 to 70 MiB. Large requests and events take up to 100 MiB for the moment in
+which they are translated: one of the largest size at a time. Connections and runs come on top: an idle connection takes 8 KiB (17 KiB with
+HTTP/2), one that sends a head without an end up to 48 KiB, one whose body is awaited about 24 KiB, a run 41 KiB, a kept run
+46 KiB. Their number follows from the memory: `limits.connections` is by default one per 128 KiB of the memory limit, 2048 in
+256 MiB; so are HTTP/2 requests and runs (`max_streams`). The gateway survives each of these bounds when it is pushed, and several at once
+(`tests/it/limits/small_process.rs`); it is not made for all of them at their worst together: for that, halve the bounds in bytes.
 
 ## What follows from these bounds
 
@@ -34,8 +38,9 @@ run, a refused body or the configuration.
 
 ## What has no bound
 
-- Runs (`max_streams`, `max_streams_per_caller`) and connections from one address (`limits.connections_per_address`) are
-  unlimited unless set; until then `limits.connections` and the HTTP/2 streams of each connection bound them.
+- Runs of a route (`max_streams`), those of a caller (`max_streams_per_caller`) and connections from one address
+  (`limits.connections_per_address`) are unlimited unless set; until then `limits.connections` and `limits.max_streams` bound them, and
+  one client can use all of them.
 - Connections to the admin socket: only the gateway's user can open it.
 - The time of a run, unless `run_limits` sets it. A run whose agent sends events continues: one within `timeouts.ping_only`,
   and something within `timeouts.idle`.
@@ -78,20 +83,23 @@ macro_rules! bounds {
 
 #[rustfmt::skip]
 const BOUNDS: &[BoundRow] = bounds! {
-    "client connections", Default(FILE, LIMITS, "connections"), "@", "limits.connections", "diglot_connections_active", "503 and the connection is closed", "buffers of each connection", "tests/it/listeners/limits::answers_503_at_the_connection_limit_and_recovers";
+    "client connections", Constant("src/config/memory_limit.rs", "DEFAULT_CONNECTIONS"), "@, or one per 128 KiB of the memory limit: 2048 in 256 MiB", "limits.connections", "diglot_connections_active", "503 and the connection is closed", "8 KiB each, 17 KiB with HTTP/2, and a head or a run", "tests/it/listeners/limits::answers_503_at_the_connection_limit_and_recovers";
     "refused connections that stay open for their 503", Constant("src/proxy/edge/connection_limit.rs", "MAX_LINGERING"), "@, and a quarter of the connections; each for 1 s and 64 KiB", "", "diglot_connections_refused_total", "the 503 may be lost with a reset", "1 KiB each", "tests/it/listeners/limits::sends_503_also_to_clients_that_are_still_sending";
-    "connections to the status listeners", Constant("src/proxy/edge/connection_limit.rs", "MAX_STATUS_CONNECTIONS"), "@", "", "diglot_connections_active", "503 and the connection is closed", "buffers of each connection", "src/proxy/edge/connection_limit::limits_connections_and_reuses_freed_slots";
+    "connections to the status listeners", Constant("src/proxy/edge/connection_limit.rs", "MAX_STATUS_CONNECTIONS"), "@", "", "diglot_connections_active", "503 and the connection is closed", "a document each", "src/proxy/edge/connection_limit::limits_connections_and_reuses_freed_slots";
     "a TLS handshake", Constant("src/proxy/edge/plane.rs", "HANDSHAKE_TIMEOUT"), "@; as many as connections", "", "diglot_connections_refused_total", "the connection is closed", "within the connections", "tests/it/listeners/tls::times_out_unfinished_tls_handshakes";
     "encrypted bytes for one client", Constant("src/proxy/edge/listener_tls.rs", "WRITE_BUFFER_LIMIT"), "@ per TLS connection", "", "diglot_connections_active", "writing pauses", "@ per connection", "no test: rustls keeps it";
     "a PROXY header", Constant("src/net/proxy_protocol.rs", "V2_HEADER_LIMIT"), "@ bytes, within 5 s", "", "diglot_connections_refused_total", "the connection is closed", "none", "tests/it/listeners/proxy_protocol::times_out_on_half_a_proxy_header";
     "requests that a client pipelines behind a stream", Constant("src/proxy/edge/http1_handoff.rs", "READ_AHEAD_LIMIT"), "@ per connection", "", "diglot_connections_active", "nothing more is read", "@ per connection", "tests/it/listeners/timeouts::ends_the_run_of_a_client_that_pipelines_and_leaves";
-    "streams of one HTTP/2 connection", Constant("src/proxy/edge/server.rs", "H2_MAX_STREAMS"), "@", "", "diglot_streams_active", "the stream is refused, as HTTP/2 clients expect", "as runs", "no test: h2 keeps it; hyper's own tests show it";
+    "streams of one HTTP/2 connection", Constant("src/proxy/edge/server.rs", "H2_MAX_STREAMS"), "@, and 4 to a status listener", "", "diglot_streams_active", "the stream is refused, as HTTP/2 clients expect", "within the next rows", "tests/it/h2::serves_a_hundred_requests_of_one_connection_at_once";
+    "HTTP/2 requests of all connections", Constant("src/config/memory_limit.rs", "DEFAULT_CONNECTIONS"), "as many as connections", "limits.connections", "diglot_http2_requests_refused_total", "the stream is refused", "16 KiB each, and a run", "tests/it/limits/small_process_http2::survives_responses_that_nobody_takes";
+    "what all HTTP/2 clients have been sent and have not taken", Constant("src/proxy/edge/http2_output.rs", "UNSENT_LIMIT"), "@; 48 KiB per stream", "", "diglot_http2_unsent_bytes", "the connection that holds most is closed", "@", "tests/it/limits/small_process_http2::survives_clients_that_open_windows_and_read_nothing";
+    "what an HTTP/2 client sends before it is read", Constant("src/proxy/edge/server.rs", "H2_STREAM_WINDOW"), "@ per stream, 1 MiB per connection", "", "", "the client waits", "@ per request, while its token is checked", "no test: h2 keeps it";
     "streams that an HTTP/2 client resets before they are served", Constant("src/proxy/edge/server.rs", "H2_MAX_PENDING_RESETS"), "@ per connection", "", "", "GOAWAY", "small", "tests/it/h2::closes_connections_that_flood";
     "streams that an HTTP/2 client makes the gateway reset", Constant("src/proxy/edge/server.rs", "H2_MAX_LOCAL_RESETS"), "@ per connection", "", "", "GOAWAY", "small", "tests/it/h2::closes_connections_that_flood";
-    "the head of a request", Default(FILE, LIMITS, "header_bytes"), "@", "limits.header_bytes", "diglot_requests_total", "431", "@ per connection, or per HTTP/2 stream; while a body is awaited, within all request bodies", "tests/it/smuggling::applies_the_configured_head_limits";
+    "the head of a request", Default(FILE, LIMITS, "header_bytes"), "@", "limits.header_bytes", "diglot_requests_total", "431", "twice @ per connection, or per HTTP/2 stream; while a body is awaited, within all request bodies", "tests/it/limits/small_process_http2::survives_heads_without_an_end";
     "the fields of a request", Default(FILE, LIMITS, "headers"), "@", "limits.headers", "diglot_requests_total", "431", "within the head", "tests/it/smuggling::applies_the_configured_head_limits";
     "one request body", Default(FILE, LIMITS, "request_body"), "@", "limits.request_body", "diglot_refusals_total", "413 `body_too_large`", "within all bodies", "tests/it/requests::answers_413_to_bodies_over_the_limit";
-    "all request bodies, and the heads of requests whose bodies are awaited", Default(FILE, LIMITS, "request_bodies"), "@; a quarter for one caller", "limits.request_bodies", "diglot_request_body_bytes", "503 `bodies_full`", "@", "tests/it/limits/small_process::serves_others_in_little_memory_while_bounds_are_pushed";
+    "all request bodies, and the requests whose bodies are awaited, with 16 KiB and their heads each", Default(FILE, LIMITS, "request_bodies"), "@; a quarter for one caller", "limits.request_bodies", "diglot_request_body_bytes", "503 `bodies_full`", "@", "tests/it/limits/small_process::serves_others_in_little_memory_while_bounds_are_pushed";
     "the rest of a refused body", Constant("src/proxy/request_body.rs", "DISCARD_LIMIT"), "@ and 5 s per request; nothing is kept", "", "", "the connection is closed", "none", "no test: nothing is kept, and the connection ends in 5 s";
     "a slow body", Constant("src/proxy/request_body.rs", "LEAST_BYTES"), "at least @ in 5 s beyond the first 64 KiB", "", "diglot_refusals_total", "408", "within all bodies", "src/proxy/request_body::rejects_a_large_body_that_trickles";
     "messages of a request", Constant("src/translate/request_messages.rs", "MESSAGES_LIMIT"), "@", "", "diglot_refusals_total", "400", "within the body", "src/translate/request::limits_messages_and_keeps_no_more_than_it_takes";
@@ -114,7 +122,7 @@ const BOUNDS: &[BoundRow] = bounds! {
     "events buffered for one client", Default(FILE, LIMITS, "client_buffer"), "@", "limits.client_buffer", "diglot_streams_active", "reading from the agent pauses", "@ per run", "tests/it/limits/small_process::serves_others_in_little_memory_while_bounds_are_pushed";
     "the buffers of all slow clients", Default(FILE, LIMITS, "client_buffers"), "@", "limits.client_buffers", "diglot_slow_client_bytes", "the client that has waited longest is disconnected, of the caller that holds most", "@", "tests/it/buffer_limits::disconnects_clients_that_wait_longest_over_the_limit";
     "a client that reads nothing", Constant("src/proxy/pipe.rs", "SEND_TIMEOUT"), "@", "", "diglot_streams_total", "the connection is closed, or the stream reset", "as its buffer", "src/proxy/edge/server::closes_the_connection_of_a_client_that_stops_reading";
-    "an HTTP/2 client that takes no whole response", Constant("src/proxy/pipe.rs", "SEND_TIMEOUT"), "@", "", "diglot_connections_active", "the connection is closed", "small", "src/proxy/edge/server::closes_the_connection_of_a_client_that_never_takes_a_whole_response";
+    "an HTTP/2 client that takes no whole response, or no rest of one", Constant("src/proxy/pipe.rs", "SEND_TIMEOUT"), "@", "", "diglot_connections_active", "the connection is closed", "small", "src/proxy/edge/server::closes_the_connection_of_a_client_that_never_takes_a_whole_response";
     "what clients have not read of ended runs", Constant("src/proxy/pipe.rs", "LARGE_REMAINDER"), "@ per connection; more counts as a slow client", "", "diglot_slow_client_bytes", "as for slow clients", "@ per connection", "src/proxy/pipe/tests::the_rest_of_an_ended_run_counts_as_a_slow_clients";
     "one frame of an agent", Default(FILE, LIMITS, "frame"), "@", "limits.frame", "diglot_streams_total", "`RUN_ERROR` `frame_too_large`", "@ per run", "tests/it/faults/broken_streams::ends_the_run_at_an_event_over_the_limit";
     "elements of the lists of one event: messages, calls, parts, operations, interrupts", Constant("src/translate/list_budget.rs", "ELEMENTS_LIMIT"), "@ together", "", "diglot_streams_total", "`RUN_ERROR` `too_much_open`", "about 12 MiB while the event is translated", "tests/it/limits/amplified::ends_runs_at_snapshots_of_tiny_elements_in_little_memory";

@@ -9,6 +9,7 @@ pub mod client;
 pub mod collector;
 pub mod fault_proxy;
 pub mod gateway;
+pub mod http2;
 pub mod prometheus;
 pub mod redis;
 pub mod sse;
