@@ -108,7 +108,8 @@ fn file_names_mut(file: &mut ConfigFile) -> Vec<&mut FileName> {
     names.into_iter().map(value_mut).collect()
 }
 
-/// Fills in values derived from other keys or the system: routes' `auth`, issuers' algorithms, bursts, connections, runs.
+/// Fills in values derived from other keys or the system: routes' `auth`, issuers' algorithms, bursts, connections,
+/// runs.
 fn fill_derived(file: &mut ConfigFile, config: &Config) {
     let count = |count: NonZeroUsize| Scalar::without_position(Text::new(count.to_string()));
     let limits = &mut file.limits;

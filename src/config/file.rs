@@ -105,10 +105,10 @@ section! {
         pub(crate) body_timeout: Scalar<kind::Duration> = text("30s");
         /// Time after which a connection that is idle between requests is closed.
         pub(crate) idle_timeout: Scalar<kind::Duration> = text("75s");
-        /// The maximum number of concurrent client connections; more are closed immediately. As many HTTP/2 requests may be
-        /// open; further ones are refused. Each connection uses a file descriptor, and during a run another for its agent.
-        /// Defaults to 8192, or to one per 128 KiB of the memory limit (control group, `ulimit -d`) if that is less: 2048 in
-        /// 256 MiB.
+        /// The maximum number of concurrent client connections; more are closed immediately. As many HTTP/2 requests
+        /// may be open; further ones are refused. Each connection uses a file descriptor, and during a run another for
+        /// its agent. Defaults to 8192, or to one per 128 KiB of the memory limit (control group, `ulimit -d`) if that
+        /// is less: 2048 in 256 MiB.
         pub(crate) connections: Option<Scalar<kind::Count>>;
         /// The maximum number of concurrent connections from one address, or one IPv6 /64 network; trusted proxies are
         /// exempt. Unlimited unless set.
@@ -125,8 +125,8 @@ impl LimitsConfig {
         self.connections.unwrap_or(*CONNECTIONS)
     }
 
-    /// Returns the maximum number of runs. Runs whose clients have left need no connection, so without this bound anyone could
-    /// start any number on a route that keeps them.
+    /// Returns the maximum number of runs. Runs whose clients have left need no connection, so without this bound
+    /// anyone could start any number on a route that keeps them.
     pub(crate) fn max_runs(&self) -> NonZeroUsize {
         self.max_streams.unwrap_or(self.max_connections())
     }

@@ -8,8 +8,8 @@ use std::sync::LazyLock;
 /// Number of connections where memory is not the limit.
 const DEFAULT_CONNECTIONS: usize = 8192;
 
-/// Memory for each connection, and for each HTTP/2 request. One takes at most about 64 KiB: its head or its run, and what is
-/// buffered for it. The other half is for the program and for the bounds in bytes.
+/// Memory for each connection, and for each HTTP/2 request. One takes at most about 64 KiB: its head or its run, and
+/// what is buffered for it. The other half is for the program and for the bounds in bytes.
 const CONNECTION_MEMORY: usize = 128 << 10;
 
 /// The default of `limits.connections`.
@@ -25,8 +25,8 @@ fn connections_in(memory: Option<usize>) -> NonZeroUsize {
     NonZeroUsize::new(room.min(DEFAULT_CONNECTIONS)).unwrap_or(NonZeroUsize::MIN)
 }
 
-/// Returns the least limit of the process's control groups, of either version. In a container, the path may be that of the host,
-/// whose file does not exist; then the limit of the container is in the root.
+/// Returns the least limit of the process's control groups, of either version. In a container, the path may be that of
+/// the host, whose file does not exist; then the limit of the container is in the root.
 fn group_limit(root: &Path, groups: &str) -> Option<usize> {
     // Each line is `number:controllers:path`; version 2 has no controllers [cgroups(7)].
     let limits = groups.lines().filter_map(|line| {

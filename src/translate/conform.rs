@@ -61,7 +61,8 @@ pub(super) fn conform<'a>(mut event: Event<'a>, report: &mut TranslationReport) 
     event
 }
 
-/// Makes text of a result with more elements than are taken apart: a table of an application, which nobody sends as parts.
+/// Makes text of a result with more elements than are taken apart: a table of an application, which nobody sends as
+/// parts.
 fn read_long_list(event: &mut Event<'_>, report: &mut TranslationReport) {
     let is_long = |content: &&Json<'_>| json::count_elements(content) > ELEMENTS_LIMIT;
     if let Some(text) = event.get(Field::Content).filter(is_long).map(|content| Json::string(content.as_str())) {

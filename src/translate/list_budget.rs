@@ -1,9 +1,9 @@
-//! Limits the elements of the lists that a translation takes apart: messages, their calls and parts, tools, context entries
-//! and answers to interrupts.
+//! Limits the elements of the lists that a translation takes apart: messages, their calls and parts, tools, context
+//! entries and answers to interrupts.
 //!
-//! Each element takes memory while it is read, and a repaired one can be thirty times as long as before (`{}` becomes a call).
-//! So the elements are counted in the text of a list, before anything is allocated for one of them. Lists in state, arguments
-//! and other values of applications stay text, and do not count.
+//! Each element takes memory while it is read, and a repaired one can be thirty times as long as before (`{}` becomes a
+//! call). So the elements are counted in the text of a list, before anything is allocated for one of them. Lists in
+//! state, arguments and other values of applications stay text, and do not count.
 
 use super::CANONICAL_PREFIX;
 use crate::codec::json::{self, JsonObject};
@@ -12,8 +12,8 @@ use crate::event::input::{INTERRUPTS, MessageMembers};
 use crate::event::{EventType, Field, Json, JsonType, Members, find_member, get};
 use std::fmt;
 
-/// Maximum number of elements in all these lists of a request, or of a snapshot. Enough for the messages that a request may
-/// have, if each has a call or a part; a conversation of 5,000 turns with calls has about 15,000.
+/// Maximum number of elements in all these lists of a request, or of a snapshot. Enough for the messages that a request
+/// may have, if each has a call or a part; a conversation of 5,000 turns with calls has about 15,000.
 pub(crate) const ELEMENTS_LIMIT: usize = 20_000;
 
 /// Length in bytes of the shortest text with more elements: each has a comma.

@@ -31,7 +31,8 @@ pub(super) fn repair_role(
     Some(original)
 }
 
-/// Returns AG-UI's role of a message, or of one without a role the role that its members show; `None` if it has another.
+/// Returns AG-UI's role of a message, or of one without a role the role that its members show; `None` if it has
+/// another.
 pub(super) fn find(message: &Members<'_>) -> Option<&'static str> {
     let Some(role) = get(message, Field::Role).filter(|role| !role.is_null()) else { return Some(guess_role(message)) };
     ROLES.iter().find(|known| role.is_str(known)).copied()

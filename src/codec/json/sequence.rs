@@ -7,7 +7,8 @@ use serde_json::value::RawValue;
 /// Maximum number of values that are read in a text.
 const SEQUENCE_LIMIT: usize = 10_000;
 
-/// Parses JSON values one after another; returns `None` for any other text, also for more than [`SEQUENCE_LIMIT`] values.
+/// Parses JSON values one after another; returns `None` for any other text, also for more than [`SEQUENCE_LIMIT`]
+/// values.
 #[must_use]
 pub(crate) fn parse_sequence(text: &str) -> Option<Vec<Json<'_>>> {
     check_depth(text).ok()?;

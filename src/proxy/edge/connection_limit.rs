@@ -42,8 +42,8 @@ impl ConnectionLimit {
         ConnectionLimit::new(descriptors::max_connections(config), per_address, config.trusted_proxies.clone())
     }
 
-    /// Creates the limit of the status plane, so that strangers there cannot take the files of runs, and no memory but that of a
-    /// document each.
+    /// Creates the limit of the status plane, so that strangers there cannot take the files of runs, and no memory but
+    /// that of a document each.
     pub(crate) fn for_status() -> Self {
         ConnectionLimit::new(MAX_STATUS_CONNECTIONS, None, TrustedProxies::default())
     }

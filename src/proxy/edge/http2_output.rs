@@ -1,12 +1,14 @@
 //! Bounds what h2 holds for clients that do not take it.
 //!
 //! ```text
-//!   body ─▶ Http2Body ─▶ UnsentBytes, in hyper's task and h2's queue of the stream ─▶ written, or dropped with the stream
+//!   body ─▶ Http2Body ─▶ UnsentBytes, in hyper's task and h2's queue of the stream ─▶ written, or dropped with the
+//! stream
 //!                        counted for the connection and for the process
 //! ```
-//! A client may open its flow-control windows and read nothing from its socket, or open its window by one byte. Neither run nor
-//! pipe notices, since h2 has taken the bytes, and a stream that is reset keeps them until its connection can write. So bytes
-//! count from leaving the body until h2 drops them; beyond the limit, the connection that holds most is closed.
+//! A client may open its flow-control windows and read nothing from its socket, or open its window by one byte. Neither
+//! run nor pipe notices, since h2 has taken the bytes, and a stream that is reset keeps them until its connection can
+//! write. So bytes count from leaving the body until h2 drops them; beyond the limit, the connection that holds most is
+//! closed.
 
 use super::activity::ActiveRequest;
 use super::connection_limit::RequestPermit;

@@ -31,11 +31,12 @@ const H2_MAX_STREAMS: u32 = 100;
 /// The same on the status plane, whose clients ask for one document after another.
 const STATUS_H2_MAX_STREAMS: u32 = 4;
 
-/// Bytes of a request's body that h2 keeps until they are read, such as while a token is checked. hyper's default is 1 MiB.
+/// Bytes of a request's body that h2 keeps until they are read, such as while a token is checked. hyper's default is 1
+/// MiB.
 const H2_STREAM_WINDOW: u32 = 64 << 10;
 
-/// Bytes that h2 takes of one response before its client has; it takes one more piece of up to 16 KiB. hyper's default is
-/// 400 KiB.
+/// Bytes that h2 takes of one response before its client has; it takes one more piece of up to 16 KiB. hyper's default
+/// is 400 KiB.
 const H2_SEND_BUFFER: usize = 16 << 10;
 
 /// Maximum number of streams that the peer may reset before they are accepted ("rapid reset", CVE-2023-44487); one more
@@ -63,7 +64,7 @@ pub(crate) struct EdgeServer<S> {
     bounds: EdgeBounds,
 }
 
-/// What the connections of a plane share.
+/// Limits and counters that the connections of a plane share.
 #[derive(Clone)]
 pub(crate) struct EdgeBounds {
     pub(crate) connection_limit: ConnectionLimit,
@@ -230,7 +231,8 @@ struct ConnectionInfoService<S> {
     inner: S,
 }
 
-/// A boxed future, so that it is freed when the response begins: hyper reserves space for it for the connection's lifetime.
+/// A boxed future, so that it is freed when the response begins: hyper reserves space for it for the connection's
+/// lifetime.
 type ResponseFuture<B, E> = Pin<Box<dyn Future<Output = Result<Response<B>, E>> + Send>>;
 
 impl<S: HttpService> ConnectionInfoService<S> {
@@ -352,7 +354,8 @@ mod tests {
         drop(client);
     }
 
-    /// The client opens its windows and reads nothing: a piece of 16 KiB is on its way, and h2 has 16 KiB and a byte at most.
+    /// The client opens its windows and reads nothing: a piece of 16 KiB is on its way, and h2 has 16 KiB and a byte at
+    /// most.
     #[tokio::test(start_paused = true)]
     async fn closes_the_connection_that_holds_most_of_what_is_unsent() {
         let (client, stream) = tokio::io::duplex(64);

@@ -95,9 +95,9 @@ impl AgentExchange {
     }
 }
 
-/// Writes the body until the agent refuses the request. "A server MAY send a complete response prior to the client sending an
-/// entire request": then the rest is not sent, and the stream is reset with its end [RFC 9113 §8.1]. After a success, the
-/// rest is written for as long as the agent reads it.
+/// Writes the body until the agent refuses the request. "A server MAY send a complete response prior to the client
+/// sending an entire request": then the rest is not sent, and the stream is reset with its end [RFC 9113 §8.1]. After a
+/// success, the rest is written for as long as the agent reads it.
 async fn send_http2_body(session: &mut Http2Session, body: Option<Bytes>) -> Result<(), SendError> {
     let failed = |cause| SendError { cause, progress: SendProgress::Head };
     let Some(body) = body.filter(|body| !body.is_empty()) else { return session.finish_request_body().map_err(failed) };

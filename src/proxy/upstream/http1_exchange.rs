@@ -1,10 +1,10 @@
 //! One request and its response on an HTTP/1.1 connection, which pingora's pool provides.
 //!
 //! ```text
-//!   send: head and body in one write, while an early response is watched for ─▶ read_head ─▶ read_body, piece by piece ─▶ into_connection, for another request
-//! ```
-//! pingora's own session keeps the request, both heads and a buffer of 64 KiB for each run. Here, a run that waits
-//! holds only its connection: all reads of bodies on a thread share one buffer, in which they are decoded.
+//!   send: head and body in one write, while an early response is watched for ─▶ read_head ─▶ read_body, piece by piece
+//! ─▶ into_connection, for another request ``` pingora's own session keeps the request, both heads and a buffer of 64
+//! KiB for each run. Here, a run that waits holds only its connection: all reads of bodies on a thread share one
+//! buffer, in which they are decoded.
 
 use super::http1_body::Http1Body;
 use http::header::{self, AsHeaderName, HeaderMap, HeaderName, HeaderValue};
@@ -29,7 +29,8 @@ const HEAD_LIMIT: usize = 64 << 10;
 /// Maximum number of fields in a head.
 const HEADER_COUNT_LIMIT: usize = 128;
 
-/// Time after which an agent that has begun its response, and reads nothing of the rest of its request, gets no more of it.
+/// Time after which an agent that has begun its response, and reads nothing of the rest of its request, gets no more of
+/// it.
 pub(super) const EARLY_STALL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum number of reads in a row without data.
@@ -48,7 +49,7 @@ pub(super) struct Http1Exchange {
     is_keep_alive: bool,
 }
 
-/// What happened while a request was being sent.
+/// A step of sending a request, or of the response that comes meanwhile.
 enum SendStep {
     /// more than nothing, unless an error
     Written(io::Result<usize>),
@@ -58,7 +59,7 @@ enum SendStep {
 }
 
 impl SendStep {
-    fn written(written: io::Result<usize>) -> SendStep {
+    fn from_write(written: io::Result<usize>) -> SendStep {
         SendStep::Written(match written {
             Ok(0) => Err(io::ErrorKind::WriteZero.into()),
             written => written,
@@ -89,9 +90,9 @@ impl Http1Exchange {
 
     /// Writes a request. `written` counts its bytes, also if the write fails; then the agent may have answered early.
     ///
-    /// "A client sending a message body SHOULD monitor the connection for an error status code while it is transmitting the
-    /// request. If the client sees an error status code, it SHOULD immediately cease transmitting the body" [RFC 9112 §9.3.1,
-    /// RFC 2616 §8.2.2]. After another status, the rest is written for as long as the agent reads it.
+    /// "A client sending a message body SHOULD monitor the connection for an error status code while it is transmitting
+    /// the request. If the client sees an error status code, it SHOULD immediately cease transmitting the body" [RFC
+    /// 9112 §9.3.1, RFC 2616 §8.2.2]. After another status, the rest is written for as long as the agent reads it.
     pub(super) async fn send(&mut self, head: &[u8], body: &[u8], written: &mut usize) -> io::Result<()> {
         loop {
             let early = self.early_status();
@@ -126,10 +127,10 @@ impl Http1Exchange {
         let is_written = rest_of_head.is_empty() && rest_of_body.is_empty();
         let step = match (is_written, rest_of_head.is_empty()) {
             (true, _) => connection.poll_flush(cx).map(SendStep::Flushed),
-            (false, true) => connection.poll_write(cx, rest_of_body).map(SendStep::written),
+            (false, true) => connection.poll_write(cx, rest_of_body).map(SendStep::from_write),
             (false, false) => {
                 let parts = [IoSlice::new(rest_of_head), IoSlice::new(rest_of_body)];
-                connection.poll_write_vectored(cx, &parts).map(SendStep::written)
+                connection.poll_write_vectored(cx, &parts).map(SendStep::from_write)
             }
         };
         if step.is_ready() || self.early_status().is_some() {

@@ -51,8 +51,8 @@ log_events! {
     } counts(metrics: &ListenerMetrics) { metrics.connections.rejected.get(reason).inc(); }
         (listener, reason = reason.label(), cause = cause.map(sanitize)) "connection rejected";
 
-    /// An HTTP/2 connection was closed, since its client held most of what such clients had not taken. Logged at debug level
-    /// for the same reason.
+    /// An HTTP/2 connection was closed, since its client held most of what such clients had not taken. Logged at debug
+    /// level for the same reason.
     debug Http2ConnectionCutOff { bytes: usize } counts(metrics: &Metrics) { metrics.process.http2_cut_off.inc(); }
         (bytes) "HTTP/2 connection closed: its client took too little of what it was sent";
 

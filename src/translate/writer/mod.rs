@@ -20,8 +20,8 @@ use crate::dialect::{DialectAdapter, EventRow, EventShape, PeerDialect, Released
 use crate::event::lane::ChunkStreamKind;
 use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json, PROTOCOL_VERSION};
 
-/// Maximum length of a frame as a multiple of the longest that an agent may send: text that is escaped once more takes twice its
-/// length, and may be carried beside that as it was.
+/// Maximum length of a frame as a multiple of the longest that an agent may send: text that is escaped once more takes
+/// twice its length, and may be carried beside that as it was.
 const MAX_GROWTH: usize = 3;
 
 #[derive(Debug)]
@@ -77,7 +77,8 @@ fn row_label(side: PeerDialect, kind: EventType) -> Option<u16> {
 }
 
 impl EventWriter {
-    /// Creates a writer; `ids` are those known before the start event, and `read_limit` is that of a frame from the agent.
+    /// Creates a writer; `ids` are those known before the start event, and `read_limit` is that of a frame from the
+    /// agent.
     pub(crate) fn new(peer: PeerDialect, ids: Option<&RunIds>, read_limit: usize) -> Self {
         let kinds_with_row = if peer.dialect.is_canonical() { &[] } else { EventType::ALL };
         EventWriter {

@@ -142,7 +142,7 @@ async fn survives_heads_without_an_end() {
 
 /// Without a window, each response waits whole; with one byte, in the queues of h2.
 #[tokio::test]
-async fn survives_responses_that_nobody_takes() {
+async fn survives_untaken_responses() {
     let agent = Agent::with_response(HEAD.to_owned() + &complete_run());
     let gateway = start_gateway(&agent, &agent).await;
     let head = head_for("GET", "/none", &[]);
