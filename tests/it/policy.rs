@@ -70,7 +70,7 @@ async fn ends_the_run_when_an_agent_calls_a_forbidden_tool() {
     for guard in ["repair", "report"] {
         let mut agent = start_agent(&(run_beginning() + call));
         let mut gateway = start_gateway(&agent, &format!("tools: [search], guard: {guard}")).await;
-        for (path, expected) in [("/run", RUN_BEGINNING), ("/to-hai", HAI_RUN_BEGINNING)] {
+        for (path, expected) in [("/run", RUN_BEGINNING), ("/to-hai", HAI_ENDED_BEGINNING)] {
             let error = assert_failed(&post_run(gateway.data, path).await, "tool_not_allowed", expected);
             assert!(error["message"].as_str().is_some_and(|text| text.contains("`delete_all`")), "{error}");
             agent.next_request().await;
@@ -83,6 +83,10 @@ async fn ends_the_run_when_an_agent_calls_a_forbidden_tool() {
 
 /// [`RUN_BEGINNING`] as a HAI client receives it.
 const HAI_RUN_BEGINNING: &[&str] = &["RUN_STARTED", "BUSINESS_DATA_START", "BUSINESS_DATA_CONTENT"];
+
+/// The same before an error, which ends the open message first ("最后以 BusinessDataEnd 事件结束", seed §3.3.1).
+const HAI_ENDED_BEGINNING: &[&str] =
+    &["RUN_STARTED", "BUSINESS_DATA_START", "BUSINESS_DATA_CONTENT", "BUSINESS_DATA_END"];
 
 #[tokio::test]
 async fn ends_the_run_when_a_hai_agent_calls_a_forbidden_tool() {
@@ -140,7 +144,7 @@ async fn limits_the_bytes_of_a_run() {
 async fn limits_the_duration_of_a_run() {
     let agent = start_agent(&run_beginning());
     let mut gateway = start_gateway(&agent, "run_limits: {duration: 300ms}").await;
-    for (path, expected) in [("/run", RUN_BEGINNING), ("/to-hai", HAI_RUN_BEGINNING)] {
+    for (path, expected) in [("/run", RUN_BEGINNING), ("/to-hai", HAI_ENDED_BEGINNING)] {
         let error = assert_failed(&post_run(gateway.data, path).await, "run_limit_reached", expected);
         assert_eq!(error["message"], "The run took longer than 300ms (`run_limits.duration` of the route).");
         assert_eq!(gateway.next_log("run ended").await["outcome"], "limited");

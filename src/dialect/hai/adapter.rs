@@ -387,27 +387,27 @@ impl DialectAdapter for HaiAdapter {
             return self.write_event(event, canonical_type, now_ms, ReleasedEvents::default());
         }
         let mut released = ReleasedEvents::default();
-        self.release_start(&event, now_ms, &mut released);
+        self.release_start(&event, &mut released);
         match event.kind {
             EventType::TextMessageStart => {
                 self.hold_start(event, canonical_type);
                 return released;
             }
-            EventType::TextMessageContent => return self.write_text_piece(event, canonical_type, now_ms, released),
+            EventType::TextMessageContent => return self.write_text_piece(event, canonical_type, released),
             EventType::TextMessageEnd => return self.write_text_end(event, canonical_type, released),
-            EventType::ToolCallStart => return self.write_call_start(event, canonical_type, now_ms, released),
+            EventType::ToolCallStart => return self.write_call_start(event, canonical_type, released),
             EventType::ToolCallResult => {
-                self.leave_thought(now_ms, &mut released);
+                self.leave_thought(&mut released);
                 self.last_message.add(event.get(Field::MessageId).unwrap_or(&Json::EMPTY_STRING));
             }
             EventType::MessagesSnapshot => {
-                self.leave_thought(now_ms, &mut released);
+                self.leave_thought(&mut released);
                 self.last_message.record_snapshot(&event);
                 self.shown_activities.replace(&event);
                 let shown = &self.shown_activities;
                 self.kept_messages.complete(&mut event, self.peer.dialect.name, |id| shown.content(id));
             }
-            EventType::RunError if !self.last_message.is_native() => self.end_open_messages(now_ms, &mut released),
+            EventType::RunError if !self.last_message.is_native() => self.end_open_messages(&mut released),
             _ => {}
         }
         self.write_event(event, canonical_type, now_ms, released)

@@ -51,6 +51,8 @@ pub(super) struct OpenThought {
     pub(crate) id: Json<'static>,
     /// id of the client's message
     pub(crate) message: Json<'static>,
+    /// of its last event, in ms since the epoch by the agent's clock, if that sends times
+    pub(crate) time: i64,
 }
 
 impl LastMessage {
@@ -129,6 +131,10 @@ impl LastMessage {
     /// Returns the message of a thought that goes on.
     pub(crate) fn message_of_thought(&self, id: &Json<'_>) -> Option<&Json<'static>> {
         self.thought.as_ref().filter(|thought| thought.id.is_same(id)).map(|thought| &thought.message)
+    }
+
+    pub(crate) fn set_thought_time(&mut self, time: i64) {
+        self.thought.iter_mut().for_each(|thought| thought.time = time);
     }
 
     pub(crate) fn close_thought(&mut self) -> Option<OpenThought> {

@@ -112,6 +112,7 @@ impl StreamedMessages {
             emit_activity(&id, &mut own, sink);
         }
         if part.is_some_and(|part| part.is_str(PART_GOES_ON)) {
+            self.observe(&Event::new(EventType::TextMessageStart).with(Field::MessageId, id));
             return;
         }
         carry::pack(&mut event, dialect.name, own);

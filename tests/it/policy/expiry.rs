@@ -9,7 +9,7 @@ use super::super::support::sse::{
     types,
 };
 use super::super::support::{eventually, sha256, within_deadline};
-use super::{HAI_RUN_BEGINNING, outcome_series, start_agent, start_gateway_with};
+use super::{HAI_ENDED_BEGINNING, HAI_RUN_BEGINNING, outcome_series, start_agent, start_gateway_with};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use http_body_util::{BodyExt, Full};
@@ -111,7 +111,7 @@ async fn ends_the_run_with_an_error_when_its_credential_expires() {
     let key = ExpiringKey::expiring_soon();
     let (run, hai) = tokio::join!(start_run(gateway.data, "/run", &key), start_run(gateway.data, "/to-hai", &key));
     assert_failed(&run, "token_expired", RUN_BEGINNING);
-    assert_failed(&hai, "token_expired", HAI_RUN_BEGINNING);
+    assert_failed(&hai, "token_expired", HAI_ENDED_BEGINNING);
     for route in ["run", "to-hai"] {
         assert_logged(&mut gateway, &key).await;
         gateway.wait_for_metric(&outcome_series(route, "expired"), 1.0).await;

@@ -205,7 +205,7 @@ impl TrialRunner {
         let (from, to): (PeerDialect, PeerDialect) = (own.from, own.to);
         let (id, number) = (format!("{case}-{at}-{way:?}"), self.pair_number(own));
         let (path, run) = if kept { (format!("/k{number}"), id.as_str()) } else { (format!("/p{number}"), "r1") };
-        let input = INPUT.replace("\"r1\"", &format!("\"{run}\""));
+        let input = INPUT.replace("\"r1\"", &format!("\"{run}\"")).replace("\"m1\"", "\"u1\"");
         let TruncatedRun { output, before, agent_ending: ending } =
             run_truncated(from, to, run, Framing::Sse, sent, way.body_end(), way.expected_error());
         let (answer_tx, answered) = oneshot::channel();

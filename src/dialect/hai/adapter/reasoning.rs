@@ -97,11 +97,12 @@ impl HaiAdapter {
         now_ms: i64,
         released: &mut ReleasedEvents<'_>,
     ) -> Json<'static> {
-        self.leave_thought(now_ms, released);
-        self.block_writer.rendered_members(id, EventType::ReasoningMessageStart, time_of(event, now_ms));
+        self.leave_thought(released);
+        let time = time_of(event, now_ms);
+        self.block_writer.rendered_members(id, EventType::ReasoningMessageStart, time);
         self.kept_messages.record_thought(id);
         let message = self.last_message.add_for(id);
-        self.last_message.open_thought(OpenThought { id: id.clone(), message: message.clone() });
+        self.last_message.open_thought(OpenThought { id: id.clone(), message: message.clone(), time });
         message
     }
 
@@ -116,6 +117,7 @@ impl HaiAdapter {
     ) {
         let kind = event.kind;
         let time = time_of(&event, now_ms);
+        self.last_message.set_thought_time(time);
         let mut data = self.block_writer.rendered_members(id, kind, time);
         if let Some(delta) = event.get(Field::Delta) {
             self.kept_messages.append_text(id, delta);
@@ -139,10 +141,10 @@ impl HaiAdapter {
     }
 
     /// Ends the open thought before another message: the client would show that it goes on for ever.
-    pub(super) fn leave_thought(&mut self, now_ms: i64, released: &mut ReleasedEvents<'_>) {
-        let Some(OpenThought { id, message }) = self.last_message.close_thought() else { return };
+    pub(super) fn leave_thought(&mut self, released: &mut ReleasedEvents<'_>) {
+        let Some(OpenThought { id, message, time }) = self.last_message.close_thought() else { return };
         let kind = EventType::ReasoningMessageEnd;
-        self.add_thinking(&id, &message, &Json::EMPTY_STRING, kind, now_ms, released);
+        self.add_thinking(&id, &message, &Json::EMPTY_STRING, kind, time, released);
         self.add_boundary(EventType::TextMessageEnd, &message, None, released);
     }
 

@@ -23,7 +23,7 @@ impl HaiAdapter {
     }
 
     /// Writes the start that was held back, or carries it if the next event adds a message.
-    pub(super) fn release_start<'a>(&mut self, next: &Event<'_>, now_ms: i64, released: &mut ReleasedEvents<'a>) {
+    pub(super) fn release_start<'a>(&mut self, next: &Event<'_>, released: &mut ReleasedEvents<'a>) {
         let Some(HeldStart { event, canonical_type, is_part }) = self.held_start.take() else { return };
         let id = message_id(&event.members);
         let role = event.get_owned(Field::Role);
@@ -35,7 +35,7 @@ impl HaiAdapter {
             self.last_message.open_text(id, OpenText { role, message: None, is_added: true });
             return hide(event, canonical_type, released);
         }
-        self.leave_thought(now_ms, released);
+        self.leave_thought(released);
         self.kept_messages.record_message(&id);
         let message = match self.last_message.is_native() {
             true => {
@@ -61,7 +61,6 @@ impl HaiAdapter {
         &mut self,
         event: Event<'a>,
         canonical_type: Option<&'static str>,
-        now_ms: i64,
         mut released: ReleasedEvents<'a>,
     ) -> ReleasedEvents<'a> {
         let id = event.get(Field::MessageId).unwrap_or(&Json::EMPTY_STRING);
@@ -75,7 +74,7 @@ impl HaiAdapter {
                 hide(event, canonical_type, &mut released);
                 return released;
             }
-            Some(_) => (self.continue_text(&id.clone().into_owned(), now_ms, &mut released), true),
+            Some(_) => (self.continue_text(&id.clone().into_owned(), &mut released), true),
             None => (id.clone().into_owned(), false),
         };
         self.write_pieces(event, canonical_type, &message, is_added, &mut released);
@@ -83,7 +82,7 @@ impl HaiAdapter {
     }
 
     /// Starts a message for a text whose own is not the last one.
-    fn continue_text(&mut self, id: &Json<'static>, now_ms: i64, released: &mut ReleasedEvents<'_>) -> Json<'static> {
+    fn continue_text(&mut self, id: &Json<'static>, released: &mut ReleasedEvents<'_>) -> Json<'static> {
         let text = self.last_message.close_text(id);
         let (role, before) = text.map_or((None, None), |text| (text.role, text.message));
         if let Some(before) = before {
@@ -91,7 +90,7 @@ impl HaiAdapter {
         } else {
             self.kept_messages.record_message(id);
         }
-        self.leave_thought(now_ms, released);
+        self.leave_thought(released);
         let message = self.last_message.add_for(id);
         self.add_boundary(EventType::TextMessageStart, &message, role.as_ref(), released);
         self.last_message.open_text(id.clone(), OpenText { role, message: Some(message.clone()), is_added: true });
@@ -166,7 +165,6 @@ impl HaiAdapter {
         &mut self,
         mut call: Event<'a>,
         canonical_type: Option<&'static str>,
-        now_ms: i64,
         mut released: ReleasedEvents<'a>,
     ) -> ReleasedEvents<'a> {
         self.record_call(&mut call, canonical_type);
@@ -188,7 +186,7 @@ impl HaiAdapter {
             }
             _ => {
                 let message = parent.unwrap_or_else(|| call.get_or_empty(Field::ToolCallId));
-                self.leave_thought(now_ms, &mut released);
+                self.leave_thought(&mut released);
                 self.last_message.add(&message);
                 self.kept_messages.record_message(&message);
             }
@@ -204,8 +202,8 @@ impl HaiAdapter {
     }
 
     /// Ends what is open before the run fails: the client would show a thought that goes on for ever.
-    pub(super) fn end_open_messages(&mut self, now_ms: i64, released: &mut ReleasedEvents<'_>) {
-        self.leave_thought(now_ms, released);
+    pub(super) fn end_open_messages(&mut self, released: &mut ReleasedEvents<'_>) {
+        self.leave_thought(released);
         let open: Vec<_> = self.block_writer.open_messages().cloned().collect();
         for message in open {
             self.add_boundary(EventType::TextMessageEnd, &message, None, released);
