@@ -22,6 +22,8 @@ pub(super) struct LastMessage {
     /// open texts, by the agent's id
     texts: IdMap<OpenText>,
     thought: Option<OpenThought>,
+    /// ids of thoughts whose message ended before they did
+    left_thoughts: IdMap<()>,
     /// whether the agent speaks the dialect
     is_native: bool,
 }
@@ -61,6 +63,7 @@ impl LastMessage {
         if event.kind == EventType::RunStarted {
             self.texts = IdMap::default();
             self.thought = None;
+            self.left_thoughts = IdMap::default();
             self.is_native = false;
         }
         let own = event.get(Field::Metadata).and_then(|metadata| json::parse_member(metadata, dialect));
@@ -137,8 +140,20 @@ impl LastMessage {
         self.thought.iter_mut().for_each(|thought| thought.time = time);
     }
 
-    pub(crate) fn close_thought(&mut self) -> Option<OpenThought> {
-        self.thought.take()
+    pub(crate) fn end_thought(&mut self) {
+        self.thought = None;
+    }
+
+    /// Records that the message of the open thought ends before the thought.
+    pub(crate) fn leave_thought(&mut self) -> Option<OpenThought> {
+        let thought = self.thought.take()?;
+        self.left_thoughts.insert(thought.id.clone(), ());
+        Some(thought)
+    }
+
+    /// Returns true if the message of the thought, which ends now, had ended before.
+    pub(crate) fn end_left_thought(&mut self, id: &Json<'_>) -> bool {
+        self.left_thoughts.remove(id).is_some()
     }
 
     pub(crate) fn retained_bytes(&self) -> usize {

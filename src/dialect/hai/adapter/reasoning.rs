@@ -80,7 +80,12 @@ impl HaiAdapter {
                 self.block_writer.start_message(&mut outgoing);
                 released.push(ReleasedEvent::Complete { row, outgoing });
             }
-            (EventType::ReasoningMessageEnd, None) => hide(event, Some(canonical_type), released),
+            (EventType::ReasoningMessageEnd, None) => {
+                // A thought that was written in a message of the agent ended with its span.
+                if self.last_message.end_left_thought(id) {
+                    hide(event, Some(canonical_type), released);
+                }
+            }
             (_, Some(message)) => self.write_thinking(id, event, canonical_type, &message, now_ms, released),
             (_, None) => {
                 let message = self.start_thought(id, &event, now_ms, released);
@@ -135,14 +140,15 @@ impl HaiAdapter {
             self.add_thinking(id, message, piece, kind, time, released);
         }
         if kind == EventType::ReasoningMessageEnd {
-            self.last_message.close_thought();
+            self.last_message.end_thought();
+            self.last_message.end_left_thought(id);
             self.add_boundary(EventType::TextMessageEnd, message, None, released);
         }
     }
 
     /// Ends the open thought before another message: the client would show that it goes on for ever.
     pub(super) fn leave_thought(&mut self, released: &mut ReleasedEvents<'_>) {
-        let Some(OpenThought { id, message, time }) = self.last_message.close_thought() else { return };
+        let Some(OpenThought { id, message, time }) = self.last_message.leave_thought() else { return };
         let kind = EventType::ReasoningMessageEnd;
         self.add_thinking(&id, &message, &Json::EMPTY_STRING, kind, time, released);
         self.add_boundary(EventType::TextMessageEnd, &message, None, released);
