@@ -76,11 +76,11 @@ function shown({ messages, state, events }, client) {
 /** Streams for which an older client shows a different result than the current one, with the reason. */
 const OTHERWISE = {
   "a result in parts is text there, and not compared here":
-    /^(ag-ui-to-(cloudbase|ag-ui-snake)\/not-shown|ag-ui-to-hai\/(tools-steps-state|tool-result-parts)|hai-to-ag-ui\/tool-result-(looks-like-parts|parts-came-back)|ag-ui-to-ag-ui-0(\.pin=0-0-35)?\/parts(-are-text)?|ag-ui-to-ag-ui-snake\/results|conformance\/tool-result-unknown-source) results$/,
+    /^(ag-ui-to-(cloudbase|ag-ui-snake)\/not-shown|ag-ui-to-(ag-ui-snake|cloudbase|hai|social-app)\/tool-result-without-parts|ag-ui-to-hai\/(tools-steps-state|tool-result-parts)|hai-to-ag-ui\/tool-result-(looks-like-parts|parts-came-back)|ag-ui-to-ag-ui-0(\.pin=0-0-35)?\/parts(-are-text)?|ag-ui-to-ag-ui-snake\/results|conformance\/tool-result-unknown-source) results$/,
   "text of a user is the assistant's, since 0.0.35 knows no other": /\/(chunks|roles) text$/,
   "a call that an error cuts off is not begun: 0.0.35 would take no error then": /\/(error-with-open-items|fails-in-mid-arguments|error-in-a-call|error-while-a-call-waits) calls$/,
   "a snapshot of null ends the state there, and not here": /^hai-to-ag-ui\/state-delta-from-and-path state$/,
-  "the same texts, one after the other": /^conformance\/chunk-parallel-lanes text$/,
+  "the same texts, one after the other": /^(conformance\/chunk-parallel-lanes|ag-ui-to-hai\/texts-interleave|ag-ui-to-social-app\/text-before-another-message) text$/,
   "what repeats a call is not added to it there": /^ag-ui-to-ag-ui-0\/call-starts-again calls$/,
   "a patch with an operation of a later version does not apply at all": /^conformance\/state-delta-unknown-op state$/,
 };
