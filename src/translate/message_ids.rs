@@ -6,7 +6,8 @@
 //! client sends that back, and the id is restored in the request.
 //!
 //! An agent that is not of AG-UI may use the same ids in each run, as the code in seed 000 §4.2 does (`msgId-001`).
-//! What starts there with the id of an earlier run is renamed in the same way.
+//! What starts there with the id of an earlier run is renamed in the same way, to `<id>:<kind>:2` if that name is
+//! taken.
 
 use super::carry::GATEWAY_KEY;
 use super::message::to_array;
@@ -132,14 +133,15 @@ impl MessageIdMap {
 
     /// Returns an unused name for the message of a kind that has this id.
     fn rename(&mut self, id: &Json<'_>, sort: MessageKind) -> Option<Json<'static>> {
-        let mut name = id.clone().into_owned();
-        loop {
-            name = name.with_suffix(&format!(":{}", sort.suffix()));
+        let suffix = sort.suffix();
+        let mut name = id.with_suffix(&format!(":{suffix}"));
+        for number in 2_u32.. {
             let free = name.text().filter(|name| !self.claims.contains_key(&**name)).map(|name| Box::from(&*name));
             if let Some(free) = free {
                 self.claims.insert(free, IdClaim { is_generated: true, ..IdClaim::default() });
                 break;
             }
+            name = id.with_suffix(&format!(":{suffix}:{number}"));
         }
         if let Some(claim) = self.claims.get_mut(&*id.text()?) {
             claim.renamed_kinds.push((sort, name.clone()));
@@ -342,14 +344,14 @@ fn carried_id(metadata: &Json<'_>, field: Field) -> Option<Json<'static>> {
     json::parse_member(&json::parse_member(metadata, GATEWAY_KEY)?, field.camel())
 }
 
-/// Returns true if `name` is `own` followed by one or more of the suffixes used for `sort`.
+/// Returns true if `name` is `own` followed by one or more of the suffixes used for `sort`, and maybe a number.
 fn is_renamed_from(name: &Json<'_>, own: &Json<'_>, sort: MessageKind) -> bool {
     let (Some(name), Some(own)) = (name.text(), own.text()) else { return false };
     let Some(mut rest) = name.strip_prefix(&*own).filter(|rest| !rest.is_empty()) else { return false };
     while let Some(shorter) = rest.strip_prefix(':').and_then(|rest| rest.strip_prefix(sort.suffix())) {
         rest = shorter;
     }
-    rest.is_empty()
+    rest.is_empty() || rest.strip_prefix(':').is_some_and(|number| number.parse::<u32>().is_ok_and(|number| number > 1))
 }
 
 /// Removes the note of the original id; returns `None` if no other metadata remains.

@@ -18,7 +18,7 @@ use super::message_ids::{self, MessageIdMap};
 use super::report::{BrokenRule, TranslationReport};
 use super::{RunIds, carry, conform, memory_limits};
 use crate::codec::json;
-use crate::dialect::{Dialect, interrupts};
+use crate::dialect::{Dialect, PeerDialect, interrupts};
 use crate::event::input::MessageMembers;
 use crate::event::lane::ChunkLanes;
 use crate::event::owner::{ItemOwners, OwnerConflict};
@@ -87,10 +87,12 @@ pub struct ConversationState {
 }
 
 impl ConversationState {
-    pub(super) fn from_messages(messages: &[MessageMembers<'_>], agent: &Dialect) -> ConversationState {
+    pub(super) fn from_messages(messages: &[MessageMembers<'_>], agent: PeerDialect) -> ConversationState {
         let mut call_tracker = CallTracker::default();
         messages.iter().for_each(|message| call_tracker.observe_message(message));
-        let message_ids = MessageIdMap::from_messages(messages, !(agent.is_canonical() || agent.is_versioned()));
+        let is_of_ag_ui = agent.dialect.is_canonical() || agent.dialect.is_versioned();
+        let repeats_ids = agent.is_auto || !is_of_ag_ui;
+        let message_ids = MessageIdMap::from_messages(messages, repeats_ids);
         let retained_bytes = message_ids.heap_size() + call_tracker.heap_size();
         ConversationState { message_ids, call_tracker, prior_calls: PriorCalls::default(), retained_bytes }
     }

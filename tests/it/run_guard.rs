@@ -384,9 +384,9 @@ const COLLISIONS: &[(&str, &[&str], &[&str])] = &[
           r#""type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"b""#, r#""type":"TEXT_MESSAGE_END","messageId":"m""#],
         &[r#""type":"ACTIVITY_SNAPSHOT","messageId":"m","activityType":"x","content":{}"#,
           r#""type":"TEXT_MESSAGE_CHUNK","messageId":"m:text","delta":"a""#,
-          r#""type":"TEXT_MESSAGE_START","messageId":"m:text:text","role":"assistant""#,
-          r#""type":"TEXT_MESSAGE_CONTENT","messageId":"m:text:text","delta":"b","metadata":{"diglot":{"id":"m"}}"#,
-          r#""type":"TEXT_MESSAGE_END","messageId":"m:text:text","metadata":{"diglot":{"id":"m"}}"#]),
+          r#""type":"TEXT_MESSAGE_START","messageId":"m:text:2","role":"assistant""#,
+          r#""type":"TEXT_MESSAGE_CONTENT","messageId":"m:text:2","delta":"b","metadata":{"diglot":{"id":"m"}}"#,
+          r#""type":"TEXT_MESSAGE_END","messageId":"m:text:2","metadata":{"diglot":{"id":"m"}}"#]),
     ("a snapshot with the ids of the stream, and with one of its own twice",
         &[r#""type":"TEXT_MESSAGE_CHUNK","messageId":"m","delta":"a""#, r#""type":"REASONING_MESSAGE_CHUNK","messageId":"m","delta":"b""#,
           r#""type":"MESSAGES_SNAPSHOT","messages":[{"id":"m","role":"reasoning","content":"b"},{"id":"m","role":"assistant","content":"a"},{"id":"n","role":"user","content":"c"},{"id":"n","role":"tool","toolCallId":"t","content":"d","metadata":{"x":1}}]"#],
@@ -481,7 +481,7 @@ fn restores_the_agents_ids_in_the_next_request() {
 #[test]
 fn starts_new_messages_for_the_ids_of_earlier_runs() {
     let mut history = r#"{"id":"q1","role":"user","content":"a"}"#.to_owned();
-    for (run, id, text) in [(1, "m", "一"), (2, "m:text", "二"), (3, "m:text:text", "三")] {
+    for (run, id, text) in [(1, "m", "一"), (2, "m:text", "二"), (3, "m:text:2", "三")] {
         let body = format!(r#"{{"threadId":"t","runId":"r{run}","messages":[{history}]}}"#);
         let (client, agent) = (PeerDialect::new(&AG_UI), PeerDialect::new(&HAI));
         let translated =

@@ -64,20 +64,20 @@ impl HaiAdapter {
         mut released: ReleasedEvents<'a>,
     ) -> ReleasedEvents<'a> {
         let id = event.get(Field::MessageId).unwrap_or(&Json::EMPTY_STRING);
-        let (message, is_added) = match self.last_message.text(id) {
+        let added = match self.last_message.text(id) {
             Some(OpenText { message: Some(message), is_added, .. })
                 if self.last_message.is_native() || self.last_message.is_last(message) =>
             {
-                (message.clone(), *is_added)
+                is_added.then(|| message.clone())
             }
             Some(_) if event.get(Field::Delta).is_some_and(|delta| delta.is_str("")) => {
                 hide(event, canonical_type, &mut released);
                 return released;
             }
-            Some(_) => (self.continue_text(&id.clone().into_owned(), &mut released), true),
-            None => (id.clone().into_owned(), false),
+            Some(_) => Some(self.continue_text(&id.clone().into_owned(), &mut released)),
+            None => None,
         };
-        self.write_pieces(event, canonical_type, &message, is_added, &mut released);
+        self.write_pieces(event, canonical_type, added.as_ref(), &mut released);
         released
     }
 
@@ -97,19 +97,21 @@ impl HaiAdapter {
         message
     }
 
+    /// Writes a text, or its pieces, in a message that was `added` for it, or else in the agent's.
     fn write_pieces<'a>(
         &mut self,
         event: Event<'a>,
         canonical_type: Option<&'static str>,
-        message: &Json<'static>,
-        is_added: bool,
+        added: Option<&Json<'static>>,
         released: &mut ReleasedEvents<'a>,
     ) {
         let pieces = event.get(Field::Delta).map(blocks::split_braces).unwrap_or_default();
-        if pieces.is_empty() && !is_added {
+        if pieces.is_empty() && added.is_none() {
             return released.push_event(event, canonical_type);
         }
-        let Some((row, mut outgoing)) = self.split_for(message, is_added, event, canonical_type) else { return };
+        let message = added.cloned().unwrap_or_else(|| message_id(&event.members));
+        let is_added = added.is_some();
+        let Some((row, mut outgoing)) = self.split_for(&message, is_added, event, canonical_type) else { return };
         let is_split = !blocks::has_original_form(&outgoing.extensions);
         if is_split {
             set_first_piece(&mut outgoing, &pieces);
