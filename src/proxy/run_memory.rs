@@ -5,9 +5,9 @@
 //!   reads ── all together exceed `limits.run_memory` ──▶ waits ── others return enough ──▶ reads
 //!                                                          ╰── none within WAIT_TIMEOUT ──▶ the run ends
 //! ```
-//! What a run keeps of its request is reserved before it starts: a run without room for that is refused. All of it
-//! takes at most half of the limit, so that agents can be read, and that of one caller a quarter of it, so that others
-//! can start.
+//! Reserves the memory for what a run keeps of its request before it starts, and refuses a run without room for that.
+//! These reservations take at most half of the limit, so that agents can be read, and those of one caller a quarter of
+//! the half, so that others can start.
 //!
 //! A run counts once it holds more than [`UNCOUNTED`], so that ordinary runs pay nothing. One run may always read on:
 //! otherwise runs that each hold half of a large event would wait for one another.

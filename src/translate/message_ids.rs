@@ -6,8 +6,8 @@
 //! client sends that back, and the id is restored in the request.
 //!
 //! An agent that is not of AG-UI may use the same ids in each run, as the code in seed 000 §4.2 does (`msgId-001`).
-//! What starts there with the id of an earlier run is renamed in the same way, to `<id>:<kind>:2` if that name is
-//! taken.
+//! A message that starts there with an id of an earlier run is renamed in the same way, to `<id>:<kind>:2` if that name
+//! is taken.
 
 use super::carry::GATEWAY_KEY;
 use super::message::to_array;

@@ -271,7 +271,7 @@ mod tests {
         let snapshots = (0..2 * MAX_SNAPSHOTS).map(|_| complete_snapshot(&mut kept));
         assert_eq!(snapshots.filter(|list| list.contains("a thought")).count(), MAX_SNAPSHOTS as usize);
         assert_eq!(kept.take_losses(), [EventLoss::ReasoningNotShown]);
-        // What follows would be shown as the whole thought.
+        // The client would show a later piece as the whole thought.
         kept.append_text(&id, &Json::string("its end"));
         assert!(!complete_snapshot(&mut kept).contains("its end"));
         assert_eq!(kept.retained_bytes(), 0);

@@ -6,8 +6,8 @@
 //! ```
 //! Answers may have a hundred thousand pieces, so a piece takes little more memory than its text.
 //!
-//! What was written before a call, a result, a snapshot or another message is sent before it, and the message goes on
-//! under another id:
+//! Sends the text before a call, a result, a snapshot or another message ahead of that, and continues the message under
+//! another id:
 //! ```text
 //!   text of `m` ──▶ call ──▶ more text ──▶ END      becomes   `m`, call, `m:2`
 //!   text of `m` ──▶ call ──▶ END                    becomes   `m`, call, the END as CUSTOM

@@ -1,8 +1,7 @@
 //! Bounds what h2 holds for clients that do not take it.
 //!
 //! ```text
-//!   body ─▶ Http2Body ─▶ UnsentBytes, in hyper's task and h2's queue of the stream ─▶ written, or dropped with the
-//! stream
+//!   body ─▶ Http2Body ─▶ UnsentBytes, in hyper's task and h2's queue ─▶ written, or dropped with the stream
 //!                        counted for the connection and for the process
 //! ```
 //! A client may open its flow-control windows and read nothing from its socket, or open its window by one byte. Neither

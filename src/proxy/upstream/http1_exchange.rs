@@ -1,10 +1,11 @@
 //! One request and its response on an HTTP/1.1 connection, which pingora's pool provides.
 //!
 //! ```text
-//!   send: head and body in one write, while an early response is watched for ─▶ read_head ─▶ read_body, piece by piece
-//! ─▶ into_connection, for another request ``` pingora's own session keeps the request, both heads and a buffer of 64
-//! KiB for each run. Here, a run that waits holds only its connection: all reads of bodies on a thread share one
-//! buffer, in which they are decoded.
+//!   send: head and body in one write ─▶ read_head ─▶ read_body, piece by piece ─▶ into_connection, for another request
+//!     ╰── an early response comes before all is sent ─▶ read_head
+//! ```
+//! pingora's own session keeps the request, both heads and a buffer of 64 KiB for each run. Here, a run that waits
+//! holds only its connection: all reads of bodies on a thread share one buffer, in which they are decoded.
 
 use super::http1_body::Http1Body;
 use http::header::{self, AsHeaderName, HeaderMap, HeaderName, HeaderValue};

@@ -15,7 +15,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinHandle;
 
-/// What the streams of one client may be sent before it opens their windows again.
+/// Maximum bytes that all streams of a client receive before it opens their windows again.
 const OPEN_WINDOW: u32 = i32::MAX as u32;
 
 /// Streams of one connection.
@@ -65,7 +65,7 @@ fn runs(path: &str, connection: usize) -> Vec<u8> {
     streams(STREAMS).flat_map(|stream| request(stream, path, body(stream).as_bytes())).collect()
 }
 
-/// What h2 has taken of a stream is counted nowhere else: neither the run nor its pipe waits for the client's socket.
+/// Counts the bytes that h2 has taken of a stream, for which neither the run nor its pipe waits.
 #[tokio::test]
 async fn survives_clients_that_open_windows_and_read_nothing() {
     let agent = Agent::with_response(HEAD.to_owned() + &complete_run());
