@@ -50,14 +50,14 @@ async fn leaks_no_run_when_both_sides_fail() {
     let timeouts = "{first_byte: 300ms, idle: 300ms}";
     let setup = Setup { upstreams: &upstreams, top, timeouts, ..Setup::default() };
     let gateway = Gateway::start(setup).await;
-    let before = FaultProxy::start(gateway.data).await;
+    let front = FaultProxy::start(gateway.data).await;
     behind.set_sequence(make_faults(61, length));
-    before.set_sequence(make_faults(47, length + 300));
+    front.set_sequence(make_faults(47, length + 300));
 
     let round = async || {
         let mut clients = JoinSet::new();
         for _ in 0..CLIENTS {
-            let to = before.address();
+            let to = front.address();
             clients.spawn(async move {
                 let mut outcomes = Vec::new();
                 for _ in 0..RUNS {
@@ -76,6 +76,9 @@ async fn leaks_no_run_when_both_sides_fail() {
             });
         }
         let outcomes = within(Duration::from_secs(120), "the clients", clients.join_all()).await.concat();
+        // Requests whose client gave up may still be on their way, a byte at a time.
+        front.wait_until_idle().await;
+        gateway.wait_for_metric(r#"diglot_connections_active{listener="127.0.0.1:0",plane="data"}"#, 0.0).await;
         gateway.wait_for_metric(r#"diglot_streams_active{route="run"}"#, 0.0).await;
         outcomes
     };
