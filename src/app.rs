@@ -9,7 +9,7 @@ mod drain;
 pub(crate) use reload::ConfigSource;
 pub(crate) use start_error::StartError;
 
-use crate::admin::{self, AdminState, ProcessHandle};
+use crate::admin::{self, AdminState, InspectState, ProcessHandle};
 use crate::config::Config;
 use crate::config::listen::ListenerConfig;
 use crate::net::SwapCell;
@@ -127,15 +127,16 @@ impl App {
         planes.add_status(&mut server, status_listeners, status_routes.clone());
         let effective_config = source.as_ref().map(|source| source.effective_config.clone()).unwrap_or_default();
         let effective_config = SwapCell::new(Arc::new(effective_config));
+        let config = SwapCell::new(Arc::new(config));
         if let Some(local) = &local {
-            let router = admin::control(admin_state(local, &process, &effective_config), status_routes);
+            let inspect = InspectState { captures: Arc::clone(&gateway.captures), config: config.clone() };
+            let router = admin::control(admin_state(local, &process, &effective_config, inspect), status_routes);
             let admin = serve_admin(local.listener()?, router, Arc::clone(&drain_signals));
             server.add_service(run_once("admin", admin));
         }
         if let Some(replication) = gateway.replication.clone() {
             server.add_service(run_once("replay", async move { replication.keep_running().await }));
         }
-        let config = SwapCell::new(Arc::new(config));
         let active = ActiveConfig {
             config: config.clone(),
             policy: policies.clone(),
@@ -289,13 +290,19 @@ fn bind_plane(
     bound.collect()
 }
 
-fn admin_state(local: &LocalEndpoint, process: &ProcessHandle, effective_config: &SwapCell<String>) -> AdminState {
+fn admin_state(
+    local: &LocalEndpoint,
+    process: &ProcessHandle,
+    effective_config: &SwapCell<String>,
+    inspect: InspectState,
+) -> AdminState {
     let sockets = local.handover_sockets.clone();
     let run_dir = local.run_dir.clone();
     AdminState {
         process: process.clone(),
         effective_config: effective_config.clone(),
         hand_over: Arc::new(move || sockets.hand_over(&run_dir)),
+        inspect,
     }
 }
 

@@ -53,6 +53,7 @@
 //! | `config` | the configuration: reading, checking, explaining |
 //! | `policy` | the gates of a request: authentication, authorisation, limits |
 //! | `replay` | runs that outlive their clients, in memory and in Redis |
+//! | `inspect` | what both sides of a run said, for whoever looks |
 //! | `proxy` | listeners, routes, runs and the connections to agents |
 //! | `admin`, `cli`, `demo`, `app` | control of the process, commands, demo agents, life of the process |
 //!
@@ -107,6 +108,9 @@ pub mod policy;
 
 #[cfg(feature = "server")]
 pub mod replay;
+
+#[cfg(feature = "server")]
+pub mod inspect;
 
 #[cfg(feature = "server")]
 pub mod proxy;

@@ -2,6 +2,7 @@
 //! gateway may open the Unix socket.
 
 use super::commands::{ProcessHandle, ShutdownCommand};
+use super::inspect::{self, InspectState};
 use crate::net::SwapCell;
 use crate::telemetry::log;
 use axum::Router;
@@ -17,9 +18,11 @@ pub(crate) struct AdminState {
     pub(crate) process: ProcessHandle,
     pub(crate) effective_config: SwapCell<String>,
     pub(crate) hand_over: HandOverFn,
+    pub(crate) inspect: InspectState,
 }
 
 pub(crate) fn router(control: AdminState, status: Router) -> Router {
+    let inspect = inspect::router(control.inspect.clone());
     let own = Router::new()
         .route("/drain", post(drain))
         .route("/reload", post(reload))
@@ -28,7 +31,7 @@ pub(crate) fn router(control: AdminState, status: Router) -> Router {
         .route("/upgrade/sockets", post(hand_over_sockets))
         .route("/upgrade/done", post(finish_takeover))
         .with_state(control);
-    own.merge(status)
+    own.merge(inspect).merge(status)
 }
 
 async fn drain(State(control): State<AdminState>) -> (StatusCode, &'static str) {

@@ -2,6 +2,7 @@
 //! The admin plane changes the process, over a Unix socket that only the gateway's own user may open.
 
 mod commands;
+mod inspect;
 mod control;
 mod socket;
 mod probe;
@@ -9,6 +10,7 @@ mod status;
 
 pub(crate) use commands::{ProcessHandle, ReloadRequest, ReloadResult, ShutdownCommand};
 pub(crate) use control::{AdminState, router as control};
+pub(crate) use inspect::InspectState;
 pub(crate) use probe::{ProbeTarget, probe};
 pub(crate) use socket::{
     AdminResponse, AdminSocket, UPGRADE_SOCKET_NAME, is_alive, prepare_run_dir, send_request, serve,

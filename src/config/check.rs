@@ -82,6 +82,7 @@ impl ConfigChecker<'_> {
                 run_dir: keys.run_dir?,
             },
             replay: keys.replay?,
+            inspect: keys.inspect?,
             routes: keys.routes?,
         })
     }

@@ -1,6 +1,7 @@
 //! Lists of the words that `check` accepts and that the schema and the reference show.
 
 use super::access::{OnError, OnExpiry, RateLimitKey, RouteErrorFormat};
+use super::inspect::CaptureMode;
 use super::replay::ReplayStoreKind;
 use super::upstream::{AgentErrors, UpstreamHttpVersion};
 use crate::translate::GuardMode;
@@ -24,6 +25,9 @@ pub(crate) const ERRORS: EnumValues<RouteErrorFormat> =
 
 pub(crate) const STORE: EnumValues<ReplayStoreKind> =
     &[("memory", ReplayStoreKind::Memory), ("redis", ReplayStoreKind::Redis)];
+
+pub(crate) const INSPECT: EnumValues<CaptureMode> =
+    &[("off", CaptureMode::Off), ("events", CaptureMode::Events), ("full", CaptureMode::Full)];
 
 pub(crate) const ON_ERROR: EnumValues<OnError> =
     &[("local", OnError::Local), ("allow", OnError::Allow), ("deny", OnError::Deny)];

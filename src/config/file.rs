@@ -16,6 +16,7 @@ use super::text::{scalar_or_mapping, text};
 mod access;
 mod listen;
 mod admin_endpoints;
+mod inspect;
 mod replay;
 mod upstream;
 
@@ -25,6 +26,7 @@ pub(crate) use access::{
     TierSpec, UpstreamHeaderMapping, UpstreamHeaderSpec, UpstreamHeaders,
 };
 pub(crate) use admin_endpoints::AdminEndpointsSpec;
+pub(crate) use inspect::{InspectConfig, InspectSpec};
 pub(crate) use listen::{ListenerTlsSpec, ListenersSpec, SocketListSpec, SocketMapping, SocketSpec};
 pub(crate) use replay::{ReplayConfig, ReplaySpec};
 pub(crate) use upstream::{
@@ -67,6 +69,8 @@ section! {
         pub(crate) run_dir: Option<Scalar<kind::FileName>>;
         /// Limits on the replay log, for runs that outlive their clients.
         pub(crate) replay: ReplaySpec;
+        /// Limits on what the inspector keeps of runs.
+        pub(crate) inspect: InspectSpec;
         /// Custom dialects, for `client` and `agent` of routes.
         pub(crate) dialects: Vec<Spanned<CustomDialectSpec>>;
         /// Routes from paths to agents. At least one.
@@ -171,6 +175,9 @@ section! {
         pub(crate) agent_errors: Scalar<kind::AgentErrorsKind> = text("hide");
         /// Timeouts for the agent.
         pub(crate) timeouts: TimeoutsSpec;
+        /// What `diglot tap` and the inspector see of the route's runs: nothing (`off`), the events of both sides
+        /// (`events`), or also both requests (`full`).
+        pub inspect: Scalar<kind::Inspect> = text("off");
     }
     /// Authentication, authorisation and limits of callers.
     pub access => pub AccessConfig {

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::access::{self, OnExpiry, RateLimitKey, RouteErrorFormat};
 use super::enum_values::{self, EnumValues};
+use super::inspect::CaptureMode;
 use super::listen::ListenAddress;
 use super::problem::quote_names;
 use super::redact::{redact_digest, redact_prefix, redact_secret, redact_url};
@@ -271,6 +272,7 @@ choices! {
     OnTokenExpiry => OnExpiry, value_names(enum_values::ON_TOKEN_EXPIRY);
     Errors => RouteErrorFormat, value_names(enum_values::ERRORS);
     Store => ReplayStoreKind, value_names(enum_values::STORE);
+    Inspect => CaptureMode, value_names(enum_values::INSPECT);
     OnError => access::OnError, value_names(enum_values::ON_ERROR);
     ClientAuth => bool, value_names(enum_values::CLIENT_AUTH);
     Http => UpstreamHttpVersion, value_names(enum_values::HTTP);

@@ -13,7 +13,7 @@
 use std::time::Duration;
 
 use self::access::{RateLimitsConfig, TrustedProxies};
-use self::file::{AuthConfig, ReplayConfig};
+use self::file::{AuthConfig, InspectConfig, ReplayConfig};
 use self::listen::ListenerConfig;
 use self::process::ProcessConfig;
 
@@ -28,6 +28,7 @@ pub mod listen;
 pub(crate) mod process;
 mod memory_limit;
 pub(crate) mod replay;
+pub(crate) mod inspect;
 mod upstream;
 pub(crate) mod enum_values;
 mod scalar;
@@ -98,6 +99,7 @@ pub struct Config {
     /// Drain, upgrade and control socket settings.
     pub process: ProcessConfig,
     pub(crate) replay: ReplayConfig,
+    pub(crate) inspect: InspectConfig,
     /// Routes in file order. Never empty; no two share a path or a name.
     pub routes: Vec<RouteConfig>,
 }

@@ -10,6 +10,7 @@ use super::slow_clients::SlowClients;
 use super::upstream::{Cluster, Connector};
 use crate::config::replay::ReplayStoreKind;
 use crate::config::{Config, LimitsConfig};
+use crate::inspect::CaptureStore;
 use crate::policy::RequestPolicy;
 use crate::replay::{ReplicaSettings, ReplicatedRuns, RunStore};
 use crate::telemetry::Metrics;
@@ -32,6 +33,7 @@ pub(crate) struct Gateway {
     pub(super) policy: Arc<RequestPolicy>,
     pub(super) tracing: TraceProvider,
     pub(super) replay: Arc<RunStore>,
+    pub(crate) captures: Arc<CaptureStore>,
     /// present if replicas share their runs
     pub(crate) replication: Option<Arc<ReplicatedRuns>>,
 }
@@ -55,6 +57,7 @@ impl Gateway {
         Ok(Gateway {
             routes: build_routes(config, &metrics, &connector, &HashMap::new())?,
             replay,
+            captures: CaptureStore::new(config.inspect),
             replication,
             limits: config.limits,
             slow_clients: SlowClients::new(config.limits.client_buffers, Arc::clone(&metrics)),
@@ -73,6 +76,7 @@ impl Gateway {
     pub(crate) fn with_config(&self, config: &Config, policy: Arc<RequestPolicy>) -> Result<Self, String> {
         let routes = build_routes(config, &self.metrics, &self.connector, &self.routes)?;
         self.replay.set_bounds(config.replay, config.limits.client_buffer);
+        self.captures.set_bounds(config.inspect);
         self.bodies.set_bounds(body_bounds(config));
         self.slow_clients.set_limit(config.limits.client_buffers);
         self.run_memory.set_limit(config.limits.run_memory);

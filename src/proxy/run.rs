@@ -10,7 +10,10 @@
 //! `close` sends the terminal event, or a rejection if the client has no response yet. Until then the run may also be
 //! ended by a disconnect (or, if it survives that, by a stop or a lack of readers), by shutdown or by a deadline.
 
+mod capture;
 mod close;
+
+pub(super) use capture::OptionalCapture;
 
 use super::agent_client::{ReconnectBudget, ReconnectSource, is_retryable, is_stream_break};
 use super::deadlines::{DeadlineKind, RunDeadlines, now_millis};
@@ -25,6 +28,7 @@ use super::translation_sink::{AgentBacklog, TranslationSink};
 use super::upstream::Session;
 use crate::error::{Rejection, RejectionKind};
 use crate::event::run::RunEnding;
+use crate::inspect::CaptureStep;
 use crate::replay::LogStopReason;
 use crate::telemetry::internal_event;
 use crate::telemetry::label::EventDirection;
@@ -58,6 +62,7 @@ enum RunState {
 
 pub(super) struct RunTask {
     context: RunContext,
+    capture: OptionalCapture,
     stream: Stream,
     output: RunOutput,
     deadlines: RunDeadlines,
@@ -71,10 +76,17 @@ pub(super) struct RunTask {
 }
 
 impl RunTask {
-    pub(super) fn new(context: RunContext, stream: Stream, output: RunOutput, memory: RunMemoryShare) -> Self {
+    pub(super) fn new(
+        context: RunContext,
+        capture: OptionalCapture,
+        stream: Stream,
+        output: RunOutput,
+        memory: RunMemoryShare,
+    ) -> Self {
         RunTask {
             deadlines: context.start_deadlines(),
             context,
+            capture,
             stream,
             output,
             backlog: AgentBacklog::default(),
@@ -139,12 +151,14 @@ impl RunTask {
             let response = client.run_one_step(body, framings).boxed();
             let (session, framing) = self.await_response(response, Some(start_tx)).await?;
             self.stream.read_as(framing);
+            self.capture.step(|| CaptureStep::Responded(framing));
             return Ok((session, None));
         };
         let ids = self.context.record.ids.clone();
         let started = async move { client.run_two_step(body, &ids, &template).await }.boxed();
         let events = Arc::new(self.await_response(started, Some(start_tx)).await?);
         self.stream.follow_run(events.run_id.as_deref());
+        self.capture.step(|| CaptureStep::Followed(events.run_id.as_deref().map(Into::into)));
         // Each step may use the entire timeout.
         self.deadlines.restart_idle(cluster.settings.timeouts.first_byte);
         let source = Box::new(ReconnectSource { events: Arc::clone(&events), budget: ReconnectBudget::default() });
@@ -235,10 +249,13 @@ impl RunTask {
     async fn finish_body(&mut self, end: ReadEnd, reconnect_failure: Option<Rejection>) -> RunEndReason {
         let reason = match end {
             ReadEnd::Terminal(ending) => RunEndReason::AgentEnded(ending),
-            ReadEnd::BodyEnded => match self.stream.finish(now_millis(), &mut self.out) {
-                Ok(()) => RunEndReason::AgentEnded(self.stream.ending().unwrap_or(RunEnding::Failed)),
-                Err(fault) => RunEndReason::from_fault(fault, &self.context),
-            },
+            ReadEnd::BodyEnded => {
+                self.capture.step(|| CaptureStep::BodyEnded);
+                match self.stream.finish(now_millis(), &mut self.out) {
+                    Ok(()) => RunEndReason::AgentEnded(self.stream.ending().unwrap_or(RunEnding::Failed)),
+                    Err(fault) => RunEndReason::from_fault(fault, &self.context),
+                }
+            }
             ReadEnd::Interrupted(reason) => reason,
         };
         let reason = reason.with_cause(reconnect_failure);
@@ -269,6 +286,7 @@ impl RunTask {
                     internal_event::AgentStreamResumed { run: self.context.record.log_fields(), last_event_id }.emit();
                     self.context.record.summary.reconnects += 1;
                     self.stream.resume();
+                    self.capture.step(|| CaptureStep::Reconnected);
                     self.restart_stream_timeouts();
                     return ReconnectOutcome::Resumed(session);
                 }
@@ -299,6 +317,7 @@ impl RunTask {
         }
         let frames_before = self.stream.frames_read();
         let mut sink = TranslationSink::new(&mut self.stream, &mut self.memory, &mut self.out, &mut self.backlog);
+        sink.capture = self.capture.0.as_ref();
         // Most reads find bytes immediately; only those that do not are worth waiting for everything else.
         let mut read = match sink.translate_backlog() {
             true => Some(Ok(true)),
@@ -389,6 +408,7 @@ impl RunTask {
 
     async fn flush_output(&mut self) -> Result<(), LogStopReason> {
         self.context.record_metrics(self.stream.report_mut());
+        self.capture.update(&self.context.record);
         if self.out.is_empty() {
             spare_buffer::put_back(std::mem::take(&mut self.out));
             // While an agent floods the gateway with bytes that form no events, the run never waits for the client to

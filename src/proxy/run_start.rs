@@ -20,7 +20,7 @@ use super::request_body;
 use super::responses::{self, ResponseBody};
 use super::resume;
 use super::routes::{ResumeRoutes, RouteEntry};
-use super::run::RunTask;
+use super::run::{OptionalCapture, RunTask};
 use super::run_context::{AgentRequest, RunContext};
 use super::run_keys::{caller_key, new_token, run_keys};
 use super::run_memory::RunMemoryShare;
@@ -29,9 +29,10 @@ use super::run_record::RunRecord;
 use super::two_step::ClientPermits;
 use crate::codec::Framing;
 use crate::codec::sse::SseLimits as FrameLimits;
-use crate::config::process::ALLOWS_SHORTCUT;
+use crate::config::inspect::CaptureMode;
 use crate::dialect::PeerDialect;
 use crate::error::{Rejection, RejectionKind};
+use crate::inspect::{CapturedRequests, RunCapture, RunHead, StreamSettings};
 use crate::net::cpu_work::{run_sized, wait_for_large_work};
 use crate::net::digest;
 use crate::policy::{CallerContext, StreamPermit};
@@ -44,7 +45,7 @@ use crate::telemetry::label::{AuthMethod, AuthReason, RequestMethod};
 use crate::telemetry::trace::{RequestAttributes, RequestSpan, TraceExtension};
 use crate::translate::recap::{Recap, RecapInput};
 use crate::translate::request::{self, RequestRefusal, TranslatedRequest};
-use crate::translate::{RunIds, Stream, detect};
+use crate::translate::{ConversationState, RunIds, detect};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::request::Parts;
@@ -73,6 +74,8 @@ struct RunRequestHead {
     caller: CallerContext,
     caller_key: ReplayKey,
     started_at: Instant,
+    /// the client's request, if somebody wants to look at it
+    captured_body: Option<Bytes>,
 }
 
 pub(super) struct RewrittenRequest {
@@ -116,8 +119,13 @@ impl Gateway {
         let caller_key = caller_key(&caller);
         let body_permit = self.bodies.start_body(caller_key, &parts)?;
         let memory = self.run_memory.start_run(caller_key);
-        let mut head = RunRequestHead { parts, body_permit, memory, framing, caller, caller_key, started_at };
+        let captured_body = None;
+        let mut head =
+            RunRequestHead { parts, body_permit, memory, framing, caller, caller_key, started_at, captured_body };
         let body = request_body::read_body(&self.limits, &head.parts.headers, body, &mut head.body_permit).await?;
+        if self.captures.mode(&route.name, route.config.inspect) == CaptureMode::Full {
+            head.captured_body = Some(body.clone());
+        }
         // Only SSE has event ids from which to resume.
         let resumable = route.resumable.as_ref().filter(|_| head.framing == Framing::Sse);
         let body_key = resumable.map(|_| digest::sha256(&body));
@@ -310,7 +318,9 @@ impl Gateway {
         let body_permit = self.bodies.start_body(caller_key, &parts)?;
         let memory = self.run_memory.start_run(caller_key);
         let started_at = Instant::now();
-        let mut head = RunRequestHead { parts, body_permit, memory, framing, caller, caller_key, started_at };
+        let captured_body = None;
+        let mut head =
+            RunRequestHead { parts, body_permit, memory, framing, caller, caller_key, started_at, captured_body };
         Ok(RunPreview { framing, detected_by, translation: Some(head.rewrite(route, body, is_kept)?) })
     }
 
@@ -324,11 +334,11 @@ impl Gateway {
     ) -> NewRunTask {
         let RewrittenRequest { client, agent, mut request } = rewritten;
         let access = &route.start_match.access;
-        let mut stream = self.create_stream(route, client, agent, &mut request);
-        stream.write_as(head.framing);
-        if let Some(token) = token {
-            stream = stream.with_frame_ids(token.as_str());
-        }
+        let settings = self.stream_settings(route, client, agent, &request.ids, head.framing, token);
+        let conversation = std::mem::take(&mut request.conversation);
+        let capture = self.begin_capture(route, &head, &settings, &conversation, &request);
+        let mut stream = settings.create_stream(conversation);
+        stream.report_mut().add_losses(&request.losses);
         let trace = self.take_trace(&head.parts);
         let request_id = head.request_id().to_owned();
         let agent_client = AgentClient {
@@ -372,29 +382,61 @@ impl Gateway {
             record,
         };
         let (start_tx, start_rx) = oneshot::channel();
-        let task = Box::new(RunTask::new(context, stream, output, head.memory));
+        let task = Box::new(RunTask::new(context, OptionalCapture(capture), stream, output, head.memory));
         NewRunTask { run: Box::pin(task.run(Box::new(agent_request), start_tx)), start_rx }
     }
 
-    fn create_stream(
+    fn stream_settings(
         &self,
         route: &RouteEntry,
         client: PeerDialect,
         agent: PeerDialect,
-        request: &mut TranslatedRequest,
-    ) -> Stream {
+        ids: &RunIds,
+        framing: Framing,
+        token: Option<RunToken>,
+    ) -> StreamSettings {
         let budget = &route.start_match.access.run;
-        let limits = FrameLimits { line: self.limits.frame, frame: self.limits.frame };
-        let mut stream = Stream::new(agent, client, Some(request.ids.clone()), limits)
-            .with_guard_mode(route.config.guard)
-            .with_conversation(std::mem::take(&mut request.conversation))
-            .with_allowed_tools(route.tools.clone())
-            .with_budget(budget.events.map(NonZero::get), budget.bytes.map(NonZero::get));
-        if !*ALLOWS_SHORTCUT {
-            stream = stream.without_shortcut();
+        StreamSettings {
+            agent,
+            client,
+            ids: ids.clone(),
+            limits: FrameLimits { line: self.limits.frame, frame: self.limits.frame },
+            guard: route.config.guard,
+            tools: route.tools.clone(),
+            max_events: budget.events.map(NonZero::get),
+            max_bytes: budget.bytes.map(NonZero::get),
+            framing,
+            frame_token: token.map(|token| token.as_str().into()),
         }
-        stream.report_mut().add_losses(&request.losses);
-        stream
+    }
+
+    /// Begins to capture the run, if somebody wants to look at it.
+    fn begin_capture(
+        &self,
+        route: &RouteEntry,
+        head: &RunRequestHead,
+        settings: &StreamSettings,
+        conversation: &ConversationState,
+        request: &TranslatedRequest,
+    ) -> Option<RunCapture> {
+        let mode = self.captures.mode(&route.name, route.config.inspect);
+        if mode == CaptureMode::Off {
+            return None;
+        }
+        let now_ms = now_millis();
+        let run = RunHead {
+            route: Arc::clone(&route.name),
+            caller: head.caller.identity().map(|identity| identity.subject.clone()),
+            request_id: head.request_id().to_owned(),
+            mode,
+            started_ms: now_ms - i64::try_from(head.started_at.elapsed().as_millis()).unwrap_or(0),
+            started_at: head.started_at,
+        };
+        let requests = head
+            .captured_body
+            .clone()
+            .map(|client| CapturedRequests { client, agent: Bytes::copy_from_slice(request.body.as_bytes()) });
+        Some(self.captures.begin_run(run, settings.clone(), conversation.clone(), requests))
     }
 
     /// Takes the request's span, which the run owns from then on.

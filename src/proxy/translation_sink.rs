@@ -11,6 +11,7 @@
 use super::deadlines::now_millis;
 use super::run_memory::RunMemoryShare;
 use super::spare_buffer;
+use crate::inspect::RunCapture;
 use crate::net::cpu_work::{LargeWorkPermit, run_sized, try_large_work, wait_for_large_work};
 use crate::translate::{Stream, StreamError};
 use std::time::Duration;
@@ -68,6 +69,7 @@ pub(super) struct TranslationSink<'r> {
     memory: &'r mut RunMemoryShare,
     out: &'r mut Vec<u8>,
     backlog: &'r mut AgentBacklog,
+    pub(super) capture: Option<&'r RunCapture>,
     /// when the first piece arrived
     began_at: Option<Instant>,
     /// when the last slice was translated
@@ -89,6 +91,7 @@ impl<'r> TranslationSink<'r> {
             memory,
             out,
             backlog,
+            capture: None,
             began_at: None,
             ended_at: None,
             bytes_read: 0,
@@ -145,7 +148,11 @@ impl<'r> TranslationSink<'r> {
             let (slice, rest) = split_slice(bytes);
             self.bytes_read += slice.len();
             bytes = rest;
-            if let Err(fault) = self.stream.push(slice, now_millis(), self.out) {
+            let now = now_millis();
+            if let Some(capture) = self.capture {
+                capture.record_read(now, slice);
+            }
+            if let Err(fault) = self.stream.push(slice, now, self.out) {
                 self.fault = Some(fault);
                 bytes = &[];
             }

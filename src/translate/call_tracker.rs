@@ -13,7 +13,7 @@ use std::collections::HashSet;
 
 const PENDING_CALLS: &str = "pendingToolCallIds";
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct CallTracker(SmallMap<Box<str>, bool>);
 
 impl CallTracker {

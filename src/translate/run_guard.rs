@@ -77,7 +77,7 @@ impl std::fmt::Display for StrictViolation {
 }
 
 /// The ids of messages and calls known before the run begins.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct ConversationState {
     message_ids: MessageIdMap,
     call_tracker: CallTracker,
@@ -87,6 +87,10 @@ pub struct ConversationState {
 }
 
 impl ConversationState {
+    pub(crate) const fn retained_bytes(&self) -> usize {
+        self.retained_bytes
+    }
+
     pub(super) fn from_messages(messages: &[MessageMembers<'_>], agent: PeerDialect) -> ConversationState {
         let mut call_tracker = CallTracker::default();
         messages.iter().for_each(|message| call_tracker.observe_message(message));

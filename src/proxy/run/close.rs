@@ -7,6 +7,7 @@ use super::super::run_end::RunEndReason;
 use super::{RunTask, StartSender};
 use crate::config::access::{OnExpiry, RouteErrorFormat};
 use crate::error::{Rejection, RejectionKind};
+use crate::inspect::CaptureStep;
 use crate::telemetry::label::RunOutcome;
 
 impl RunTask {
@@ -28,10 +29,13 @@ impl RunTask {
             Some(_) if refused && !self.output.is_logged() => {}
             Some(_) if abort => self.output.abort(),
             Some(rejection) => {
-                self.stream.fail(rejection.kind.code(), rejection.message(), now_millis(), &mut self.out);
+                let (code, message) = (rejection.kind.code(), rejection.message());
+                self.capture.step(|| CaptureStep::Failed(Box::new((code.to_owned(), message.to_owned()))));
+                self.stream.fail(code, message, now_millis(), &mut self.out);
                 self.flush_final().await;
             }
             None if stopped => {
+                self.capture.step(|| CaptureStep::Cancelled);
                 self.stream.cancel(now_millis(), &mut self.out);
                 self.flush_final().await;
             }
@@ -43,6 +47,7 @@ impl RunTask {
         // Also counts what was read without producing an event for the client.
         self.context.record_metrics(self.stream.report_mut());
         self.context.record.summary.reader_count = self.output.reader_count();
+        self.capture.end(&self.context.record, outcome, rejection.as_ref());
         self.context.record.close(outcome, rejection.as_ref());
         let RunContext { lifecycle, slow_clients, caller_key, .. } = self.context;
         ClosedRun { output: self.output, lifecycle, slow_clients, caller: caller_key }

@@ -22,6 +22,7 @@ macro_rules! log_events {
 }
 
 mod collector;
+mod inspect;
 mod policy;
 mod listener;
 mod process;
@@ -29,6 +30,7 @@ mod run;
 mod upstream;
 
 pub(crate) use collector::*;
+pub(crate) use inspect::*;
 pub(crate) use listener::*;
 pub(crate) use policy::*;
 pub(crate) use process::*;

@@ -1,0 +1,114 @@
+//! The inspector's part of the admin plane: runs, their rows, and which runs are captured. Streams are NDJSON.
+
+mod api_types;
+mod streams;
+
+use self::api_types::{ModeChange, RouteModes, RunDetail};
+use crate::config::Config;
+use crate::config::enum_values::{INSPECT, name_of};
+use crate::inspect::{CaptureStore, CapturedRun, ModeOverride, matches_glob};
+use crate::net::SwapCell;
+use crate::telemetry::internal_event;
+use axum::body::Body;
+use axum::extract::{Path, Query, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use serde::Deserialize;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Media type of one JSON value per line.
+const NDJSON: &str = "application/x-ndjson";
+
+/// Longest time for which an operator can set a mode: a day.
+const MAX_OVERRIDE_SECONDS: u64 = 86_400;
+
+#[derive(Clone)]
+pub(crate) struct InspectState {
+    pub(crate) captures: Arc<CaptureStore>,
+    pub(crate) config: SwapCell<Config>,
+}
+
+#[derive(Debug, Deserialize)]
+struct StreamQuery {
+    /// `1` continues with what happens later
+    #[serde(default)]
+    follow: u8,
+    /// name of the routes, in which `*` stands for any characters
+    route: Option<String>,
+}
+
+pub(crate) fn router(state: InspectState) -> Router {
+    Router::new()
+        .route("/inspect/v1/runs", get(stream_runs))
+        .route("/inspect/v1/runs/{id}", get(show_run))
+        .route("/inspect/v1/runs/{id}/rows", get(stream_rows))
+        .route("/inspect/v1/tap", get(tap))
+        .route("/inspect/v1/mode", get(show_modes).put(set_mode))
+        .with_state(state)
+}
+
+fn ndjson(body: Body) -> Response {
+    ([(header::CONTENT_TYPE, NDJSON), (header::CACHE_CONTROL, "no-store")], body).into_response()
+}
+
+async fn stream_runs(State(state): State<InspectState>, Query(query): Query<StreamQuery>) -> Response {
+    ndjson(Body::from_stream(streams::runs(state.captures, query.follow == 1)))
+}
+
+async fn show_run(State(state): State<InspectState>, Path(id): Path<u64>) -> Response {
+    let Some(run) = state.captures.find(id) else { return unknown_run() };
+    audit("run", &run);
+    Json(RunDetail::new(&run)).into_response()
+}
+
+async fn stream_rows(
+    State(state): State<InspectState>,
+    Path(id): Path<u64>,
+    Query(query): Query<StreamQuery>,
+) -> Response {
+    let Some(run) = state.captures.find(id) else { return unknown_run() };
+    audit("rows", &run);
+    ndjson(Body::from_stream(streams::rows(&run, query.follow == 1)))
+}
+
+async fn tap(State(state): State<InspectState>, Query(query): Query<StreamQuery>) -> Response {
+    let route = query.route.unwrap_or_else(|| "*".to_owned());
+    internal_event::RunsTapped { routes: &route }.emit();
+    ndjson(Body::from_stream(streams::tap(state.captures, route, query.follow == 1)))
+}
+
+async fn show_modes(State(state): State<InspectState>) -> Json<RouteModes> {
+    Json(RouteModes::new(&state.config.load(), &state.captures))
+}
+
+async fn set_mode(State(state): State<InspectState>, Json(change): Json<ModeChange>) -> Response {
+    let config = state.config.load();
+    if !config.routes.iter().any(|route| matches_glob(&change.route, &route.name)) {
+        let names: Vec<&str> = config.routes.iter().map(|route| route.name.as_str()).collect();
+        let text = format!("no route matches {:?}; the routes are {}\n", change.route, names.join(", "));
+        return (StatusCode::NOT_FOUND, text).into_response();
+    }
+    let seconds = change.seconds.min(MAX_OVERRIDE_SECONDS);
+    let until = Instant::now() + Duration::from_secs(seconds);
+    internal_event::CaptureModeSet {
+        routes: &change.route,
+        mode: change.mode.map(|mode| name_of(INSPECT, &mode.into())),
+        seconds,
+    }
+    .emit();
+    let set = change.mode.map(|mode| ModeOverride { route: change.route.clone(), mode: mode.into(), until });
+    state.captures.set_override(&change.route, set);
+    Json(RouteModes::new(&config, &state.captures)).into_response()
+}
+
+fn unknown_run() -> Response {
+    (StatusCode::NOT_FOUND, "no such run is kept; it may have been evicted\n").into_response()
+}
+
+fn audit(what: &'static str, run: &CapturedRun) {
+    internal_event::RunInspected { what, route: &run.head.route, request_id: &run.head.request_id }.emit();
+}

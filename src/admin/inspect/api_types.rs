@@ -1,0 +1,235 @@
+//! The JSON of the inspector's API.
+
+use crate::config::Config;
+use crate::config::enum_values::{self, name_of};
+use crate::config::inspect::CaptureMode;
+use crate::inspect::{CaptureStep, CaptureStore, CapturedRun};
+use serde::{Deserialize, Serialize};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::time::Instant;
+
+/// Silences of the agent that are shown in the picture of a run.
+const SHOWN_GAP: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Serialize)]
+pub(super) struct RunSummary {
+    pub(super) id: u64,
+    route: String,
+    caller: Option<String>,
+    client: &'static str,
+    agent: &'static str,
+    thread_id: String,
+    run_id: String,
+    request_id: String,
+    mode: &'static str,
+    /// since the epoch
+    started_ms: i64,
+    state: &'static str,
+    /// a label of `diglot_streams_total`
+    outcome: Option<&'static str>,
+    code: Option<String>,
+    message: Option<String>,
+    events_in: u64,
+    events_out: u64,
+    bytes_in: u64,
+    bytes_out: u64,
+    first_event_ms: Option<u64>,
+    duration_ms: u64,
+    repairs: u64,
+    losses: u64,
+    kept_bytes: u64,
+    /// bytes of the agent that were not kept, since a limit was reached
+    missed_bytes: u64,
+}
+
+impl RunSummary {
+    pub(super) fn new(run: &CapturedRun) -> RunSummary {
+        let (facts, _) = run.facts();
+        let (kept_bytes, missed_bytes) = run.kept_and_missed();
+        let duration = facts.end.as_ref().map_or_else(|| run.head.started_at.elapsed(), |end| end.duration);
+        RunSummary {
+            id: run.id,
+            route: run.head.route.to_string(),
+            caller: run.head.caller.clone(),
+            client: run.settings.client.dialect.name,
+            agent: run.settings.agent.dialect.name,
+            thread_id: run.settings.ids.thread_id.text().unwrap_or_default().into_owned(),
+            run_id: run.settings.ids.run_id.text().unwrap_or_default().into_owned(),
+            request_id: run.head.request_id.clone(),
+            mode: name_of(enum_values::INSPECT, &run.head.mode),
+            started_ms: run.head.started_ms,
+            state: if facts.end.is_some() { "ended" } else { "running" },
+            outcome: facts.end.as_ref().map(|end| end.outcome),
+            code: facts.end.as_ref().and_then(|end| end.code.clone()),
+            message: facts.end.and_then(|end| end.message),
+            events_in: facts.events_in,
+            events_out: facts.events_out,
+            bytes_in: facts.bytes_in,
+            bytes_out: facts.bytes_out,
+            first_event_ms: facts.first_event.map(millis),
+            duration_ms: millis(duration),
+            repairs: facts.repairs,
+            losses: facts.losses,
+            kept_bytes,
+            missed_bytes,
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct RunDetail {
+    #[serde(flatten)]
+    summary: RunSummary,
+    settings: RunSettings,
+    requests: Requests,
+    timeline: Vec<TimelineMark>,
+}
+
+#[derive(Debug, Serialize)]
+struct RunSettings {
+    guard: &'static str,
+    client_framing: &'static str,
+    upstream: Option<String>,
+    max_events: Option<u64>,
+    max_bytes: Option<u64>,
+}
+
+/// The bodies of both requests; absent unless the mode is `full`.
+#[derive(Debug, Serialize)]
+struct Requests {
+    client: Option<String>,
+    agent: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct TimelineMark {
+    at_ms: u64,
+    name: &'static str,
+    detail: Option<String>,
+}
+
+impl RunDetail {
+    pub(super) fn new(run: &CapturedRun) -> RunDetail {
+        let (facts, _) = run.facts();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let summary = RunSummary::new(run);
+        RunDetail {
+            timeline: timeline(run, &summary),
+            settings: RunSettings {
+                guard: name_of(enum_values::GUARD, &run.settings.guard),
+                client_framing: run.settings.framing.media_type(),
+                upstream: facts.upstream.map(|upstream| upstream.to_string()),
+                max_events: run.settings.max_events,
+                max_bytes: run.settings.max_bytes,
+            },
+            requests: Requests {
+                client: run.requests.as_ref().map(|both| text(&both.client)),
+                agent: run.requests.as_ref().map(|both| text(&both.agent)),
+            },
+            summary,
+        }
+    }
+}
+
+fn timeline(run: &CapturedRun, summary: &RunSummary) -> Vec<TimelineMark> {
+    let mark = |at_ms, name, detail| TimelineMark { at_ms, name, detail };
+    let mut marks = vec![mark(0, "request", None)];
+    let mut last_read = None;
+    for (at_ms, step) in run.step_times() {
+        match step {
+            CaptureStep::Responded(framing) => {
+                marks.push(mark(at_ms, "responded", Some(framing.media_type().to_owned())));
+            }
+            CaptureStep::Followed(_) => marks.push(mark(at_ms, "accepted", None)),
+            CaptureStep::Read(_) => {
+                match last_read {
+                    None => marks.push(mark(at_ms, "first_byte", None)),
+                    Some(before) if at_ms - before >= millis(SHOWN_GAP) => {
+                        marks.push(mark(at_ms, "silence", Some(format!("{} ms", at_ms - before))));
+                    }
+                    Some(_) => {}
+                }
+                last_read = Some(at_ms);
+            }
+            CaptureStep::Reconnected => marks.push(mark(at_ms, "reconnected", None)),
+            CaptureStep::BodyEnded => marks.push(mark(at_ms, "body_ended", None)),
+            CaptureStep::Failed(failure) => marks.push(mark(at_ms, "failed", Some(failure.0.clone()))),
+            CaptureStep::Cancelled => marks.push(mark(at_ms, "cancelled", None)),
+        }
+    }
+    marks.extend(summary.first_event_ms.map(|at_ms| mark(at_ms, "first_event", None)));
+    marks.extend(summary.outcome.map(|outcome| mark(summary.duration_ms, "end", Some(outcome.to_owned()))));
+    marks.sort_by_key(|mark| mark.at_ms);
+    marks
+}
+
+/// Which runs are captured.
+#[derive(Debug, Serialize)]
+pub(super) struct RouteModes {
+    routes: Vec<RouteMode>,
+    /// memory of all captured runs
+    used_bytes: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct RouteMode {
+    route: String,
+    configured: &'static str,
+    mode: &'static str,
+    /// the end of what an operator has set, since the epoch
+    until_ms: Option<u64>,
+}
+
+impl RouteModes {
+    pub(super) fn new(config: &Config, captures: &CaptureStore) -> RouteModes {
+        let now = Instant::now();
+        let epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let routes = config.routes.iter().map(|route| {
+            let set = captures.find_override(&route.name);
+            RouteMode {
+                route: route.name.clone(),
+                configured: name_of(enum_values::INSPECT, &route.inspect),
+                mode: name_of(enum_values::INSPECT, &captures.mode(&route.name, route.inspect)),
+                until_ms: set.map(|set| millis(epoch + set.until.saturating_duration_since(now))),
+            }
+        });
+        RouteModes { routes: routes.collect(), used_bytes: captures.used_bytes() }
+    }
+}
+
+/// Sets a mode for some time; without one, the routes are captured as configured.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ModeChange {
+    /// the route's name, in which `*` stands for any characters
+    pub(super) route: String,
+    pub(super) mode: Option<ModeName>,
+    #[serde(default = "default_seconds")]
+    pub(super) seconds: u64,
+}
+
+const fn default_seconds() -> u64 {
+    600
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum ModeName {
+    Off,
+    Events,
+    Full,
+}
+
+impl From<ModeName> for CaptureMode {
+    fn from(name: ModeName) -> CaptureMode {
+        match name {
+            ModeName::Off => CaptureMode::Off,
+            ModeName::Events => CaptureMode::Events,
+            ModeName::Full => CaptureMode::Full,
+        }
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

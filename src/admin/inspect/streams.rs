@@ -1,0 +1,154 @@
+//! Streams of the inspector: each reader looks by itself at what the runs have captured, so no run waits for a reader.
+
+use super::api_types::RunSummary;
+use crate::inspect::{CaptureStore, CapturedRun, ReaderStep, RunReader, matches_glob};
+use bytes::Bytes;
+use futures_util::stream::{Stream, unfold};
+use serde::Serialize;
+use serde_json::json;
+use std::collections::{BTreeMap, VecDeque};
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// Interval at which a reader looks for something new.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Interval at which changes of a run are reported.
+const RUNS_INTERVAL: Duration = Duration::from_millis(250);
+
+type Line = Result<Bytes, Infallible>;
+
+fn add_line(lines: &mut Vec<u8>, value: &impl Serialize) {
+    // Writing to memory cannot fail, nor can these types.
+    let _ = serde_json::to_writer(&mut *lines, value);
+    lines.push(b'\n');
+}
+
+/// Streams the summaries of all runs, and with `follow` of those that change.
+pub(super) fn runs(captures: Arc<CaptureStore>, follow: bool) -> impl Stream<Item = Line> + Send {
+    let known: Option<BTreeMap<u64, u64>> = None;
+    unfold((captures, known), move |(captures, mut known)| async move {
+        loop {
+            match &known {
+                Some(_) if !follow => return None,
+                Some(_) => sleep(RUNS_INTERVAL).await,
+                None => {}
+            }
+            let before = known.take().unwrap_or_default();
+            let (mut now, mut lines) = (BTreeMap::new(), Vec::new());
+            for run in captures.runs() {
+                let version = run.version();
+                if before.get(&run.id) != Some(&version) {
+                    add_line(&mut lines, &RunSummary::new(&run));
+                }
+                now.insert(run.id, version);
+            }
+            for id in before.keys().filter(|id| !now.contains_key(id)) {
+                add_line(&mut lines, &json!({"id": id, "gone": true}));
+            }
+            known = Some(now);
+            if !lines.is_empty() || !follow {
+                return Some((Ok(lines.into()), (captures, known)));
+            }
+        }
+    })
+}
+
+/// Streams the rows of a run, and with `follow` those to come.
+pub(super) fn rows(run: &Arc<CapturedRun>, follow: bool) -> impl Stream<Item = Line> + Send + use<> {
+    unfold(Some(RunReader::new(run)), move |mut reader| async move {
+        loop {
+            let (returned, step) = read_next(reader.take()?).await?;
+            let mut lines = Vec::new();
+            match step {
+                ReaderStep::Rows(rows) if rows.is_empty() && follow => sleep(POLL_INTERVAL).await,
+                ReaderStep::Rows(rows) if rows.is_empty() => return None,
+                ReaderStep::Rows(rows) => {
+                    rows.iter().for_each(|row| add_line(&mut lines, row));
+                    return Some((Ok(lines.into()), Some(returned)));
+                }
+                ReaderStep::Ended => return None,
+                ReaderStep::Evicted => {
+                    add_line(&mut lines, &json!({"gone": true}));
+                    return Some((Ok(lines.into()), None));
+                }
+            }
+            reader = Some(returned);
+        }
+    })
+}
+
+/// Translates on a thread for such work: a batch takes milliseconds.
+async fn read_next(mut reader: RunReader) -> Option<(RunReader, ReaderStep)> {
+    let read = tokio::task::spawn_blocking(move || {
+        let step = reader.next();
+        (reader, step)
+    });
+    // Fails only if the process ends, or after a panic.
+    read.await.ok()
+}
+
+/// A run that a tap reads.
+struct TappedRun {
+    id: u64,
+    reader: RunReader,
+}
+
+struct Tap {
+    captures: Arc<CaptureStore>,
+    routes: String,
+    follow: bool,
+    /// id of the last run that was found
+    last_id: u64,
+    reading: VecDeque<TappedRun>,
+}
+
+/// Streams the rows of all runs of the routes: those that are kept, or with `follow` those that begin from now on.
+pub(super) fn tap(captures: Arc<CaptureStore>, routes: String, follow: bool) -> impl Stream<Item = Line> + Send {
+    let last_id = if follow { captures.last_id() } else { 0 };
+    let tap = Tap { captures, routes, follow, last_id, reading: VecDeque::new() };
+    unfold(tap, |mut tap| async move {
+        loop {
+            let lines = tap.next_lines().await?;
+            if !lines.is_empty() {
+                return Some((Ok(lines.into()), tap));
+            }
+            if !tap.follow && tap.reading.is_empty() {
+                return None;
+            }
+            sleep(POLL_INTERVAL).await;
+        }
+    })
+}
+
+impl Tap {
+    /// Returns a line for each new run, row and end.
+    async fn next_lines(&mut self) -> Option<Vec<u8>> {
+        let mut lines = Vec::new();
+        for run in self.captures.runs_after(self.last_id) {
+            self.last_id = run.id;
+            if matches_glob(&self.routes, &run.head.route) {
+                add_line(&mut lines, &json!({"run": RunSummary::new(&run)}));
+                self.reading.push_back(TappedRun { id: run.id, reader: RunReader::new(&run) });
+            }
+        }
+        for _ in 0..self.reading.len() {
+            let TappedRun { id, reader } = self.reading.pop_front()?;
+            let (reader, step) = read_next(reader).await?;
+            match step {
+                ReaderStep::Rows(rows) => {
+                    rows.iter().for_each(|row| add_line(&mut lines, &json!({"id": id, "row": row})));
+                    self.reading.push_back(TappedRun { id, reader });
+                }
+                ReaderStep::Ended => match self.captures.find(id) {
+                    Some(run) => add_line(&mut lines, &json!({"run": RunSummary::new(&run)})),
+                    None => add_line(&mut lines, &json!({"id": id, "gone": true})),
+                },
+                ReaderStep::Evicted => add_line(&mut lines, &json!({"id": id, "gone": true})),
+            }
+        }
+        Some(lines)
+    }
+}

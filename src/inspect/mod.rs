@@ -1,0 +1,26 @@
+//! What both sides of a run said: captured while it is in progress, aligned when somebody looks.
+//!
+//! ```text
+//!   run ── what its translator was given, and when ──▶ CapturedRun ─┐ bounded: CaptureStore
+//!                                                                   │
+//!   reader ◀── rows: agent's event │ client's events, and why ◀── RunAligner: the same translator again
+//! ```
+//! The core is pure: the same input gives the same output. So a run keeps only its input, which costs it a copy of the
+//! bytes it reads, and a reader translates that input again, event by event, with an explanation of each. A reader that
+//! is slow delays no run: what it has not read when a run is evicted is gone.
+//!
+//! Headers are never captured, so no credential is.
+//!
+//! Modules are listed in dependency order: each uses only those above it.
+
+mod row;
+mod stream_settings;
+mod aligner;
+mod captured_run;
+mod store;
+
+pub(crate) use captured_run::{
+    CaptureStep, CapturedRequests, CapturedRun, ReaderStep, RunCapture, RunFacts, RunHead, RunReader,
+};
+pub(crate) use store::{CaptureStore, ModeOverride, matches_glob};
+pub(crate) use stream_settings::StreamSettings;

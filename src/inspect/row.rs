@@ -1,0 +1,69 @@
+//! One row of a run: an event of the agent, and what the client was sent because of it.
+
+use serde::Serialize;
+
+/// The reason for what the client was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum RowCause {
+    /// one event, unchanged
+    Same,
+    /// one event, with other members or another name
+    Changed,
+    /// one event of the agent is several of the client
+    Split,
+    /// nothing yet, or nothing of its own: it is part of a later event
+    Held,
+    /// nothing, and counted as a loss
+    Dropped,
+    /// the gateway's own, such as RUN_ERROR
+    Gateway,
+    /// the agent's body ended
+    End,
+    /// nothing that either side sent
+    Mark,
+}
+
+/// An event of one side.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct RowEvent {
+    /// the value of `type`, if it has one
+    #[serde(rename = "type")]
+    pub(crate) kind: Option<String>,
+    /// the text of the frame; `None` for protobuf
+    pub(crate) data: Option<String>,
+}
+
+/// Members that are carried in a place of their own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct CarriedMembers {
+    pub(crate) names: Vec<String>,
+    #[serde(rename = "in")]
+    pub(crate) location: String,
+}
+
+/// A repair or a loss, with the label that metrics use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct RowCount {
+    pub(crate) label: &'static str,
+    pub(crate) help: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct AlignedRow {
+    /// from 1
+    pub(crate) n: u64,
+    /// milliseconds since the run began
+    pub(crate) at_ms: u64,
+    pub(crate) agent: Option<RowEvent>,
+    pub(crate) client: Vec<RowEvent>,
+    /// types of the canonical events between them
+    pub(crate) canonical: Vec<&'static str>,
+    pub(crate) cause: RowCause,
+    /// section of the document of the agent's dialect
+    pub(crate) seed: Option<&'static str>,
+    pub(crate) carried: Vec<CarriedMembers>,
+    pub(crate) repairs: Vec<RowCount>,
+    pub(crate) losses: Vec<RowCount>,
+    pub(crate) note: Option<String>,
+}

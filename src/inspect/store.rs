@@ -1,0 +1,214 @@
+//! All captured runs, and which routes' runs are captured.
+
+use super::captured_run::{CapturedRequests, CapturedRun, RunCapture, RunHead};
+use super::stream_settings::StreamSettings;
+use crate::config::inspect::{CaptureMode, InspectConfig};
+use crate::translate::ConversationState;
+use parking_lot::{Mutex, RwLock};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use tokio::time::Instant;
+
+/// The memory of all captured runs.
+#[derive(Debug)]
+pub(super) struct CaptureBudget {
+    used: AtomicUsize,
+    limit: AtomicUsize,
+    run_limit: AtomicUsize,
+    /// set when a run needed more, so that the store evicts before the next one begins
+    is_exceeded: AtomicBool,
+}
+
+impl CaptureBudget {
+    /// Counts `more` bytes for a run that has `before`. Returns false if a limit does not allow it.
+    pub(super) fn charge(&self, before: usize, more: usize) -> bool {
+        if before + more > self.run_limit.load(Ordering::Relaxed) {
+            return false;
+        }
+        let used = self.used.fetch_add(more, Ordering::Relaxed);
+        if used + more <= self.limit.load(Ordering::Relaxed) {
+            return true;
+        }
+        self.used.fetch_sub(more, Ordering::Relaxed);
+        self.is_exceeded.store(true, Ordering::Relaxed);
+        false
+    }
+
+    pub(super) fn release(&self, bytes: usize) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// A mode that an operator has set for some time.
+#[derive(Clone, Debug)]
+pub(crate) struct ModeOverride {
+    /// the route's name, or with `*` a part of it
+    pub(crate) route: String,
+    pub(crate) mode: CaptureMode,
+    pub(crate) until: Instant,
+}
+
+#[derive(Debug)]
+pub(crate) struct CaptureStore {
+    runs: Mutex<BTreeMap<u64, Arc<CapturedRun>>>,
+    last_id: AtomicU64,
+    budget: Arc<CaptureBudget>,
+    config: Mutex<InspectConfig>,
+    overrides: RwLock<Vec<ModeOverride>>,
+    has_overrides: AtomicBool,
+}
+
+impl CaptureStore {
+    pub(crate) fn new(config: InspectConfig) -> Arc<CaptureStore> {
+        let budget = CaptureBudget {
+            used: AtomicUsize::new(0),
+            limit: AtomicUsize::new(config.bytes),
+            run_limit: AtomicUsize::new(config.run_bytes),
+            is_exceeded: AtomicBool::new(false),
+        };
+        Arc::new(CaptureStore {
+            runs: Mutex::default(),
+            last_id: AtomicU64::new(0),
+            budget: Arc::new(budget),
+            config: Mutex::new(config),
+            overrides: RwLock::default(),
+            has_overrides: AtomicBool::new(false),
+        })
+    }
+
+    pub(crate) fn set_bounds(&self, config: InspectConfig) {
+        self.budget.limit.store(config.bytes, Ordering::Relaxed);
+        self.budget.run_limit.store(config.run_bytes, Ordering::Relaxed);
+        *self.config.lock() = config;
+    }
+
+    /// Returns how much is captured of runs of a route that begin now.
+    pub(crate) fn mode(&self, route: &str, configured: CaptureMode) -> CaptureMode {
+        if !self.has_overrides.load(Ordering::Relaxed) {
+            return configured;
+        }
+        self.find_override(route).map_or(configured, |found| found.mode)
+    }
+
+    pub(crate) fn find_override(&self, route: &str) -> Option<ModeOverride> {
+        let now = Instant::now();
+        let overrides = self.overrides.read();
+        overrides.iter().rev().find(|one| one.until > now && matches_glob(&one.route, route)).cloned()
+    }
+
+    /// Sets a mode for some time, or with `None` removes what was set for these routes.
+    pub(crate) fn set_override(&self, route: &str, mode: Option<ModeOverride>) {
+        let now = Instant::now();
+        let mut overrides = self.overrides.write();
+        overrides.retain(|one| one.until > now && !matches_glob(route, &one.route));
+        overrides.extend(mode);
+        self.has_overrides.store(!overrides.is_empty(), Ordering::Relaxed);
+    }
+
+    /// Begins to capture a run.
+    pub(crate) fn begin_run(
+        &self,
+        head: RunHead,
+        settings: StreamSettings,
+        conversation: ConversationState,
+        requests: Option<CapturedRequests>,
+    ) -> RunCapture {
+        let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
+        self.evict(1);
+        let run = CapturedRun::new(id, head, settings, conversation, requests, Arc::clone(&self.budget));
+        let run = Arc::new(run);
+        self.runs.lock().insert(id, Arc::clone(&run));
+        RunCapture(run)
+    }
+
+    /// Evicts ended runs that are too old, too many or too large together, with room for `more` others.
+    fn evict(&self, more: usize) {
+        /// Part of the limit that eviction frees, so that the next runs have room.
+        const FREED: usize = 8;
+        let config = *self.config.lock();
+        let mut runs = self.runs.lock();
+        // Dropped after the lock is released: freeing a run takes its time.
+        let mut evicted = Vec::new();
+        let is_old = |run: &CapturedRun| {
+            run.facts().0.end.is_some_and(|end| (run.head.started_at + end.duration).elapsed() > config.age)
+        };
+        let old: Vec<u64> = runs.iter().take_while(|(_, run)| is_old(run)).map(|(id, _)| *id).collect();
+        evicted.extend(old.iter().filter_map(|id| runs.remove(id)));
+        let mut surplus = (runs.len() + more).saturating_sub(config.runs.get());
+        let mut excess = match self.budget.is_exceeded.swap(false, Ordering::Relaxed) {
+            true => config.bytes / FREED,
+            false => 0,
+        };
+        if surplus > 0 || excess > 0 {
+            let ended: Vec<u64> = runs.iter().filter(|(_, run)| run.is_ended()).map(|(id, _)| *id).collect();
+            for id in ended {
+                if surplus == 0 && excess == 0 {
+                    break;
+                }
+                let Some(run) = runs.remove(&id) else { continue };
+                surplus = surplus.saturating_sub(1);
+                excess = excess.saturating_sub(run.charged());
+                evicted.push(run);
+            }
+        }
+        drop(runs);
+    }
+
+    /// Lists the kept runs in the order of their beginning.
+    pub(crate) fn runs(&self) -> Vec<Arc<CapturedRun>> {
+        self.evict(0);
+        self.runs.lock().values().cloned().collect()
+    }
+
+    /// Lists the kept runs that began after the one with this id.
+    pub(crate) fn runs_after(&self, id: u64) -> Vec<Arc<CapturedRun>> {
+        self.runs.lock().range(id + 1..).map(|(_, run)| Arc::clone(run)).collect()
+    }
+
+    /// Returns the id of the run that began last.
+    pub(crate) fn last_id(&self) -> u64 {
+        self.last_id.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn find(&self, id: u64) -> Option<Arc<CapturedRun>> {
+        self.runs.lock().get(&id).cloned()
+    }
+
+    /// Returns the memory of all kept runs.
+    pub(crate) fn used_bytes(&self) -> usize {
+        self.budget.used.load(Ordering::Relaxed)
+    }
+}
+
+/// Returns whether `text` matches a pattern in which `*` stands for any characters.
+pub(crate) fn matches_glob(pattern: &str, text: &str) -> bool {
+    let Some((first, rest)) = pattern.split_once('*') else { return pattern == text };
+    let Some(text) = text.strip_prefix(first) else { return false };
+    let Some((part, _)) = rest.split_once('*') else { return text.ends_with(rest) };
+    // The earliest match of a part leaves most for those behind it.
+    text.find(part).is_some_and(|at| matches_glob(&rest[part.len()..], &text[at + part.len()..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::matches_glob;
+
+    #[test]
+    fn globs_match_any_characters_at_each_star() {
+        for (pattern, text, expected) in [
+            ("chat", "chat", true),
+            ("chat", "chats", false),
+            ("chat*", "chats", true),
+            ("*", "", true),
+            ("*at", "chat", true),
+            ("*at", "chats", false),
+            ("a*b*c", "a-b-b-c", true),
+            ("a*b*c", "a-c-b", false),
+            ("a**c", "ac", true),
+            ("*ab", "aab", true),
+        ] {
+            assert_eq!(matches_glob(pattern, text), expected, "{pattern} {text}");
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Tells the capture of a run, if there is one, what happens to the run.
+
+use super::super::deadlines::now_millis;
+use super::super::run_record::RunRecord;
+use crate::error::Rejection;
+use crate::inspect::{CaptureStep, RunCapture, RunFacts};
+use crate::telemetry::label::RunOutcome;
+
+/// The capture of a run; empty unless somebody wants to look at it.
+pub(in super::super) struct OptionalCapture(pub(in super::super) Option<RunCapture>);
+
+impl OptionalCapture {
+    pub(super) fn step(&self, step: impl FnOnce() -> CaptureStep) {
+        if let Some(capture) = &self.0 {
+            capture.record_step(now_millis(), step());
+        }
+    }
+
+    pub(super) fn update(&self, record: &RunRecord) {
+        let Some(capture) = &self.0 else { return };
+        let summary = &record.summary;
+        capture.update_facts(RunFacts {
+            upstream: summary.upstream.clone(),
+            events_in: summary.totals.events_in,
+            events_out: summary.totals.events_out,
+            bytes_in: summary.bytes_read,
+            bytes_out: summary.bytes_written,
+            repairs: summary.totals.repairs,
+            losses: summary.totals.losses,
+            first_event: summary.first_event,
+            end: None,
+        });
+    }
+
+    pub(super) fn end(&self, record: &RunRecord, outcome: RunOutcome, rejection: Option<&Rejection>) {
+        let Some(capture) = &self.0 else { return };
+        self.update(record);
+        let agent_error = record.summary.agent_error.as_deref();
+        let (code, message) = match (rejection, agent_error) {
+            (Some(rejection), _) => (Some(rejection.kind.code().to_owned()), Some(rejection.message().to_owned())),
+            (None, Some(error)) => (error.code.clone(), Some(error.message.clone())),
+            (None, None) => (None, None),
+        };
+        capture.record_end(outcome.label(), code, message);
+    }
+}
