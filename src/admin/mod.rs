@@ -3,6 +3,8 @@
 
 mod commands;
 mod inspect;
+mod page;
+mod inspector;
 mod control;
 mod socket;
 mod probe;
@@ -11,6 +13,7 @@ mod status;
 pub(crate) use commands::{ProcessHandle, ReloadRequest, ReloadResult, ShutdownCommand};
 pub(crate) use control::{AdminState, router as control};
 pub(crate) use inspect::InspectState;
+pub(crate) use inspector::{InspectorToken, router as inspector};
 pub(crate) use probe::{ProbeTarget, probe};
 pub(crate) use socket::{
     AdminResponse, AdminSocket, UPGRADE_SOCKET_NAME, is_alive, prepare_run_dir, send_request, serve,
