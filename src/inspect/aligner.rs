@@ -61,7 +61,12 @@ impl RunAligner {
             CaptureStep::BodyEnded => {
                 let end = self.stream.finish(now_ms, &mut self.out);
                 while let SseStep::Frame(frame) = self.frames.finish() {
-                    self.push_row(at_ms, Some(event(&frame.data)), RowCause::Held, None, rows);
+                    let is_cut = json::parse_open_object(&frame.data).is_err();
+                    let note = is_cut.then_some("the agent's stream was cut within this event");
+                    self.push_row(at_ms, Some(event(&frame.data)), RowCause::Held, note, rows);
+                    if let Some(row) = rows.last_mut().filter(|_| is_cut) {
+                        row.cause = RowCause::Dropped;
+                    }
                 }
                 let note = end.err().map(|fault| fault.to_string());
                 let note = note.as_deref().unwrap_or("the agent's stream ended");
@@ -285,7 +290,7 @@ mod tests {
         // The seed has no text without BUSINESS_DATA_START before it (§3.3.1).
         assert_eq!(text.repairs[0].label, "opener_supplied");
         assert_eq!(raw.repairs[0].label, "malformed_frame");
-        assert!(end.note.as_ref().is_some_and(|note| note.contains("before")), "{end:?}");
+        assert!(end.note.as_ref().is_some_and(|note| note.contains("without a terminal event")), "{end:?}");
         assert_eq!(failed.client.last().and_then(|event| event.kind.as_deref()), Some("RUN_ERROR"));
     }
 }

@@ -25,7 +25,7 @@ impl CapturedRequest {
     /// Records that the request was refused: a run that ended before it began.
     pub(super) fn record_refusal(mut self, caller: &CallerContext, rejection: &Rejection) {
         self.head.caller = caller.identity().map(|identity| identity.subject.clone());
-        let run = self.captures.begin_run(self.head, self.settings, ConversationState::default(), None);
+        let run = self.captures.begin_run(self.head, self.settings, ConversationState::default(), None, None);
         let message = format!("{} {}", rejection.message(), rejection.hint());
         run.record_end("refused", Some(rejection.kind.code().to_owned()), Some(message));
     }

@@ -4,7 +4,7 @@ use super::support::agent::Agent;
 use super::support::client::{Answer, INPUT, post, post_run, send_request};
 use super::support::eventually;
 use super::support::gateway::{Gateway, Setup};
-use super::support::sse::{CLOSED, HEAD, complete_run, events, run_beginning};
+use super::support::sse::{CLOSED, HEAD, STARTED, complete_run, events, run_beginning};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::SocketAddr;
@@ -157,6 +157,27 @@ async fn keeps_no_more_than_the_bounds() {
     let (_, modes) = run_dir.request("GET /inspect/v1/mode", "");
     let modes: Value = serde_json::from_str(&modes).expect("JSON");
     assert!(modes["used_bytes"].as_u64().is_some_and(|used| used <= 256 << 10), "{modes}");
+}
+
+#[tokio::test]
+async fn never_keeps_what_a_route_redacts() {
+    let body = INPUT.replace("\"hi\"", "\"card 4111111111111111\"");
+    let frame = "data: {\"type\":\"TEXT_MESSAGE_CHUNK\",\"messageId\":\"m\",\"delta\":\"ok 4111111111111111\",\"metadata\":{\"pin\":\"s3cret\"}}\n\n";
+    let failed = "data: {\"type\":\"RUN_ERROR\",\"message\":\"card 4111111111111111 refused\"}\n\n";
+    let agent = Agent::with_response(HEAD.to_owned() + STARTED + frame + failed);
+    let run_dir = RunDir::new();
+    let route = "client: hai, agent: ag-ui, inspect: full, redact: [\"**.pin\", \"/[0-9]{16}/\"]";
+    let gateway = start(&agent, &run_dir, "", route).await;
+    let answer = send_request(gateway.data, post("/chat", "", &body)).await;
+    assert!(answer.text().contains("ok 4111111111111111"), "the client gets everything: {}", answer.text());
+    let run = run_dir.last_run().await;
+    let id = &run["id"];
+    let mut kept = run.to_string();
+    for path in ["", "/rows"] {
+        kept += &run_dir.request(&format!("GET /inspect/v1/runs/{id}{path}"), "").1;
+    }
+    assert!(kept.contains("ok ***") && kept.contains("card ***"), "{kept}");
+    assert!(!kept.contains("4111") && !kept.contains("s3cret"), "{kept}");
 }
 
 async fn ask(to: SocketAddr, request: &str, more: &str) -> Answer {
