@@ -106,20 +106,32 @@ function* longRun(rows) {
   }
 }
 
+/** Rows of stories without their data, and its size: one of them has 10 MB. */
+const measured = {};
+function measure(id, story) {
+  const sizes = { in: 0, out: 0 };
+  const rows = story === undefined ? [] : [...rowsOf(id)];
+  for (const one of rows) {
+    sizes.in += one.agent?.data.length ?? 0;
+    for (const part of one.client) sizes.out += part.data.length;
+    for (const part of [one.agent, ...one.client]) if (part) part.data = "";
+  }
+  return { rows, sizes };
+}
+
 /** The summary of a run; `now` is the time of the newest. */
 export function summaryOf(id, now) {
   const story = STORIES[RUNS - id];
-  const rows = story === undefined ? [] : [...rowsOf(id)];
+  const { rows, sizes } = (measured[id] ??= measure(id, story));
   const [agent, client] = story === undefined && id !== LONG_RUN ? DIALECTS[id % DIALECTS.length] : DIALECTS[0];
   const events = id === LONG_RUN ? 100_000 : rows.filter((one) => one.agent).length || 9;
-  const sum = (side) => rows.reduce((all, one) => all + [one.agent, ...one.client].reduce((bytes, part, at) => bytes + ((at === 0) === (side === "in") ? part?.data.length ?? 0 : 0), 0), 0);
   return {
     id, route: story?.name === "hostile" ? HOSTILE : ROUTES[id % ROUTES.length], caller: id % 3 === 0 ? null : ["alice", "bob", "build-bot"][id % 3],
     client, agent, thread_id: `t${id % 700}`, run_id: `r-${id}`, request_id: `req-${id.toString(16)}`, mode: id % 11 === 0 ? "events" : "full",
     started_ms: now - (RUNS - id) * 1_700, state: "ended", outcome: story ? story.outcome ?? "finished" : OUTCOMES[id % OUTCOMES.length],
     code: story?.code ?? (OUTCOMES[id % OUTCOMES.length] === "agent_error" && !story ? "agent_said_no" : null),
     message: story?.message ?? null, events_in: events, events_out: id === LONG_RUN ? 100_001 : rows.reduce((all, one) => all + one.client.length, 0) || 10,
-    bytes_in: sum("in") || events * 110, bytes_out: sum("out") || events * 131, first_event_ms: story?.name === "refused" ? null : rows[0]?.at_ms ?? 5 + (id % 400),
+    bytes_in: sizes.in || events * 110, bytes_out: sizes.out || events * 131, first_event_ms: story?.name === "refused" ? null : rows[0]?.at_ms ?? 5 + (id % 400),
     duration_ms: id === LONG_RUN ? 300_000 : rows.at(-1)?.at_ms ?? 45 + (id % 3_000), repairs: rows.reduce((all, one) => all + one.repairs.length, 0),
     losses: rows.reduce((all, one) => all + one.losses.length, 0), kept_bytes: 2_100, missed_bytes: 0,
   };

@@ -1,4 +1,5 @@
 // Serves the page with made-up data, by the contract of the inspector API: `npm run serve`, then open what it prints.
+import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { pathToFileURL } from "node:url";
@@ -39,9 +40,11 @@ export async function startServer({ port = 0, token = "page-test", empty = false
 
   async function stream(response, lines, live = false) {
     response.writeHead(200, { "content-type": "application/x-ndjson" });
+    response.flushHeaders();
+    const closed = once(response, "close");
     let block = "";
     const flush = async () => {
-      if (!response.write(block)) await new Promise((resolve) => response.once("drain", resolve).once("close", resolve));
+      if (!response.write(block)) await Promise.race([once(response, "drain"), closed]);
       block = "";
     };
     for await (const line of lines) {

@@ -170,7 +170,7 @@ export default {
   "cause.mark": "note",
   "why.same": "The event passed unchanged: the client got the bytes that the agent sent.",
   "why.changed": "One event became one event, with other members.",
-  "why.split": "One event of the agent became several for the client, since the client's dialect says it in steps.",
+  "why.split": "One event of the agent became several for the client.",
   "why.merged": "Several events of the agent became this one for the client.",
   "why.held": "The client got nothing yet: the gateway keeps the event until a later one shows how to write it.",
   "why.dropped": "The client got nothing: the event was left out, and counted as a loss.",
@@ -214,7 +214,8 @@ export default {
   "report.title": "Run on {route}",
   "report.rows": "Remarkable rows",
 
-  "strip.label": "Events over {total}: the agent's above the line, the client's below, shaded where nothing came. Waits: {gaps}, the longest {longest}.",
+  "strip.label": "Events over {total}: the agent's above the line, the client's below.",
+  "strip.waits": "Shaded: nothing came, {count} ×, at most for {longest}.",
   "timeline.title": "Where the time went",
   "timeline.moment": "Moment",
   "timeline.at": "At",

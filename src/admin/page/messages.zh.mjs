@@ -171,7 +171,7 @@ export default {
   "cause.mark": "备注",
   "why.same": "事件原样通过：客户端收到的字节与智能体发送的相同。",
   "why.changed": "一个事件变为一个事件，但成员不同。",
-  "why.split": "智能体的一个事件对客户端变为多个，因为客户端的方言分步表达。",
+  "why.split": "智能体的一个事件对客户端变为多个。",
   "why.merged": "智能体的多个事件对客户端合并为这一个。",
   "why.held": "客户端暂未收到：网关保留该事件，直到后续事件表明如何写出。",
   "why.dropped": "客户端没有收到：该事件被舍去，并计为丢失。",
@@ -215,7 +215,8 @@ export default {
   "report.title": "{route} 上的运行",
   "report.rows": "异常的行",
 
-  "strip.label": "{total} 内的事件：线上为智能体，线下为客户端，阴影处没有数据。等待 {gaps} 次，最长 {longest}。",
+  "strip.label": "{total} 内的事件：线上为智能体，线下为客户端。",
+  "strip.waits": "阴影处没有数据：{count} 次，最长 {longest}。",
   "timeline.title": "时间用在哪里",
   "timeline.moment": "时刻",
   "timeline.at": "时间点",

@@ -134,8 +134,8 @@ export function drawRequests(root, { requests, mode }, bodyOf) {
   }
   const side = (/** @type {string} */ name, /** @type {string | null} */ text) => element("section", { "aria-label": name },
     element("h3", {}, name), text === null ? element("p", {}, say("raw.not_recorded")) : longText(text));
-  const names = [say("requests.agent"), say("requests.client")];
+  const names = [say("requests.client"), say("requests.agent")];
   put(root,
-    client !== null && agent !== null && membersTable(bodyOf(client), bodyOf(agent), names[1], names[0]),
-    element("div", { class: "pair" }, side(names[0], agent), side(names[1], client)));
+    client !== null && agent !== null && membersTable(bodyOf(client), bodyOf(agent), names[0], names[1]),
+    element("div", { class: "pair" }, side(names[0], client), side(names[1], agent)));
 }

@@ -140,11 +140,12 @@ class RunView {
     this.#selectFirst();
   }
 
-  /** Selects what most people come for, unless they chose something already. */
+  /** Selects what most people come for, unless they chose something already or filter for something else. */
   #selectFirst() {
     if (this.#selected.at >= 0 || this.#lines.length === 0) return;
     const { row } = verdictOf(this.run, this.#book)[0];
-    this.#goTo(row ?? this.#book.remarkable[0]?.n ?? this.#book.rows[0].n);
+    if (this.#filterText !== "") this.list.select(0);
+    else this.#goTo(row ?? this.#book.remarkable[0]?.n ?? this.#book.rows[0].n);
   }
 
   /**
@@ -203,14 +204,15 @@ class RunView {
   }
 
   /**
-   * Selects the next remarkable row after the selected one.
+   * Selects the next remarkable row after the selected one, and after the last the first.
    * @param {1 | -1} step
    */
   #jump(step) {
     const { n } = this.#book.rows[this.#selected.at] ?? { n: 0 };
     const { remarkable } = this.#book;
     const next = step > 0 ? remarkable.find((row) => row.n > n) : remarkable.findLast((row) => row.n < n);
-    if (next !== undefined) this.#goTo(next.n);
+    const row = next ?? remarkable.at(step > 0 ? 0 : -1);
+    if (row !== undefined) this.#goTo(row.n);
   }
 
   /**

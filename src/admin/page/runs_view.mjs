@@ -7,6 +7,7 @@ import { say, sayName } from "./messages.mjs";
 import { bytes, clock, count, duration } from "./numbers.mjs";
 import { VirtualList } from "./virtual_list.mjs";
 import { levelOf } from "./verdict.mjs";
+import { oneLine } from "./visible_text.mjs";
 
 /** @typedef {import("./api.mjs").RunSummary} RunSummary */
 
@@ -66,14 +67,17 @@ const COLUMNS = [
   { name: "losses", by: (run) => run.losses, text: (run) => count(run.losses), isNumber: true },
 ];
 
+const MOST_OF_CAUSE = 160;
+
 /** What survives while a run is looked at. */
 const kept = { filter: "", sort: "started", descending: true, selected: -1, top: 0 };
 
 /** @param {RunSummary} run */
 function outcomeText(run) {
   const words = run.state === "running" ? say("state.running") : sayName("outcome", run.outcome ?? "");
-  return element("span", { class: `level ${levelOf(run)}` }, badge(levelOf(run)), element("b", {}, words),
-    run.code !== null && element("code", {}, run.code));
+  const why = [run.code, run.message].filter(Boolean).join(": ");
+  return element("span", {}, element("span", { class: `level ${levelOf(run)}` }, badge(levelOf(run)), element("b", {}, words)),
+    why !== "" && element("span", { class: "second" }, oneLine(why, MOST_OF_CAUSE)));
 }
 
 /** @param {keyof LEVEL_SIGNS} level */

@@ -109,11 +109,11 @@ function waits({ longestWait, largest }) {
   const sentences = [];
   if (longestWait.n > 0) {
     const key = longestWait.n === 1 ? "verdict.slow_first" : "verdict.wait";
-    sentences.push({ level: "plain", text: say(key, { time: duration(longestWait.ms), n: longestWait.n }), row: longestWait.n });
+    sentences.push({ level: "warning", text: say(key, { time: duration(longestWait.ms), n: longestWait.n }), row: longestWait.n });
   }
   if (largest.n > 0) {
     const values = { size: bytes(largest.size), type: largest.type, n: largest.n };
-    sentences.push({ level: "plain", text: say("verdict.largest", values), row: largest.n });
+    sentences.push({ level: "warning", text: say("verdict.largest", values), row: largest.n });
   }
   return sentences;
 }

@@ -9,8 +9,9 @@ import { say, sayName } from "./messages.mjs";
 const WIDTH = 1000;
 const BUCKETS = 250;
 const HALF = 18;
-/** A wait that is shorter than this share of the run is not worth a mark. */
-const GAP_SHARE = 0.08;
+/** A wait is marked if it is a good part of the run, and long enough for a person to notice. */
+const GAP_SHARE = 0.1;
+const GAP_MS = 200;
 
 /**
  * Counts events in equal spans of time, and lists the waits between events.
@@ -22,15 +23,16 @@ export function density(rows, total) {
   const client = new Array(BUCKETS).fill(0);
   /** @type {{ from: number, to: number }[]} */
   const gaps = [];
+  const wait = Math.max(GAP_MS, total * GAP_SHARE);
   let last = 0;
   for (const row of rows) {
     const at = Math.min(BUCKETS - 1, Math.floor((row.at_ms / total) * BUCKETS));
     if (row.agent !== null) agent[at] += 1;
     client[at] += row.client.length;
-    if (row.at_ms - last > total * GAP_SHARE) gaps.push({ from: last, to: row.at_ms });
+    if (row.at_ms - last > wait) gaps.push({ from: last, to: row.at_ms });
     last = row.at_ms;
   }
-  if (total - last > total * GAP_SHARE) gaps.push({ from: last, to: total });
+  if (total - last > wait) gaps.push({ from: last, to: total });
   return { agent, client, gaps };
 }
 
@@ -55,7 +57,8 @@ export function strip(rows, total) {
     ...bars(agent, "agent", true), ...bars(client, "client", false),
     drawing("line", { x1: 0, x2: WIDTH, y1: HALF, y2: HALF }));
   const longest = gaps.reduce((most, { from, to }) => Math.max(most, to - from), 0);
-  const label = say("strip.label", { total: duration(total), gaps: count(gaps.length), longest: duration(longest) });
+  const waits = gaps.length > 0 ? say("strip.waits", { count: count(gaps.length), longest: duration(longest) }) : "";
+  const label = `${say("strip.label", { total: duration(total) })} ${waits}`;
   return element("figure", { class: "strip" },
     element("div", { class: "sides", "aria-hidden": "true" },
       element("span", {}, say("side.agent")), element("span", {}, say("side.client"))),
