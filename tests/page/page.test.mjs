@@ -84,7 +84,7 @@ function typeSteps(page, selector, text) {
 }
 
 function checkFrames(t, what, longest) {
-  t.diagnostic(`${what}: longest frame ${longest.toFixed(1)} ms (goal ${FRAME_MS} ms)`);
+  t.diagnostic(`${what}: most work for one frame ${longest.toFixed(1)} ms (goal ${FRAME_MS} ms)`);
   assert.ok(longest < FRAME_LIMIT_MS, `${what}: ${longest} ms`);
 }
 
@@ -172,6 +172,14 @@ test("explains a row, its members, its bytes and what the client holds", WITH_FI
   await close();
 });
 
+test("compares ids digit by digit", WITH_FIXTURES, async () => {
+  const { page, close } = await open(`#/run/${STORY_IDS.hostile}`);
+  await page.waitForSelector(".row-line[aria-selected=true]");
+  await page.locator(".row-line").filter({ hasText: "CUSTOM" }).click();
+  assert.match(await textOf(page, ".members"), /changed\s+id\s+12345678901234567891\s+12345678901234567000/);
+  await close();
+});
+
 test("draws nothing of what a hostile agent says", WITH_FIXTURES, async () => {
   const { page, close } = await open(`#/run/${STORY_IDS.hostile}`);
   await page.waitForSelector(".row-line[aria-selected=true]");
@@ -180,7 +188,7 @@ test("draws nothing of what a hostile agent says", WITH_FIXTURES, async () => {
     text: document.body.innerText, images: document.images.length, scripts: document.scripts.length,
   }));
   assert.deepEqual([images, scripts], [0, 1]);
-  assert.match(text, /<img src=x onerror="alert\(1\)">.*␛\[2J.*⟨U\+202E⟩evil/s);
+  assert.match(text, /<img src=x onerror="alert\(1\)">.*⟨ESC⟩\[2J.*⟨U\+202E⟩evil/s);
   assert.doesNotMatch(text, /[\u0000-\u0008\u001b\u202a-\u202e\u2066-\u2069\ufeff]/);
   await close();
 });
@@ -259,23 +267,22 @@ const VIEWS = {
   help: { place: "", ready: ".space .run-line", keys: ["?"] },
 };
 
-for (const width of [1280, 800]) {
-  for (const [dark, language] of [[false, "en-US"], [true, "zh-CN"], [true, "en-US"], [false, "zh-CN"]]) {
-    const variant = `${width}-${dark ? "dark" : "light"}-${language.slice(0, 2)}`;
-    test(`fits at ${variant}`, WITH_FIXTURES, async () => {
-      const { page, close } = await open("", { width, dark, language });
-      for (const [name, { place, ready, keys = [] }] of Object.entries(VIEWS)) {
-        // Reloaded, because a view that is shown already keeps what was chosen in it.
-        await page.evaluate((to) => void (location.hash = to), place);
-        await page.reload();
-        await page.waitForSelector(ready);
-        for (const key of keys) await page.keyboard.press(key);
-        await page.waitForTimeout(100);
-        await page.screenshot({ path: path.join(SHOTS, `${name}-${variant}.png`) });
-        const wide = await page.evaluate(() => document.documentElement.scrollWidth);
-        assert.ok(wide <= width, `${name} is ${wide} px wide`);
-      }
-      await close();
-    });
-  }
+const VARIANTS = [[1280, false, "en-US"], [1280, true, "zh-CN"], [800, false, "zh-CN"], [800, true, "en-US"]];
+for (const [width, dark, language] of VARIANTS) {
+  const variant = `${width}-${dark ? "dark" : "light"}-${language.slice(0, 2)}`;
+  test(`fits at ${variant}`, WITH_FIXTURES, async () => {
+    const { page, close } = await open("", { width, dark, language });
+    for (const [name, { place, ready, keys = [] }] of Object.entries(VIEWS)) {
+      // Reloaded, because a view that is shown already keeps what was chosen in it.
+      await page.evaluate((to) => void (location.hash = to), place);
+      await page.reload();
+      await page.waitForSelector(ready);
+      for (const key of keys) await page.keyboard.press(key);
+      await page.waitForTimeout(100);
+      await page.screenshot({ path: path.join(SHOTS, `${name}-${variant}.png`) });
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+      assert.ok(wide <= width, `${name} is ${wide} px wide`);
+    }
+    await close();
+  });
 }

@@ -15,6 +15,7 @@ import { curlOf, readRequest, reportOf } from "./take_along.mjs";
 import { offerText, saveFile, tabs } from "./widgets.mjs";
 import { levelOf, verdictOf } from "./verdict.mjs";
 import { VirtualList } from "./virtual_list.mjs";
+import { oneLine } from "./visible_text.mjs";
 import { strip, waterfall } from "./waterfall.mjs";
 
 /** @typedef {import("./api.mjs").RunDetail} RunDetail */
@@ -23,6 +24,8 @@ import { strip, waterfall } from "./waterfall.mjs";
 const REDRAW_EVERY_MS = 500;
 /** Events are folded in pieces of this many rows, so that the page stays responsive. */
 const FOLD_AT_ONCE = 200;
+const MOST_OF_NAME = 60;
+const MOST_OF_SENTENCE = 400;
 
 /**
  * @param {HTMLElement} main
@@ -263,7 +266,7 @@ class RunView {
     const words = run.state === "running" ? say("state.running") : sayName("outcome", run.outcome ?? "");
     return element("div", { class: "title" },
       element("a", { href: "#/runs", class: "back" }, `\u2190 ${say("runs.title")}`),
-      element("h1", {}, say("run.title", { route: run.route })),
+      element("h1", {}, say("run.title", { route: oneLine(run.route, MOST_OF_NAME) })),
       element("span", { class: `level ${level}` }, badge(level), element("b", {}, words)),
       element("span", { class: "buttons" },
         button(say("take.curl"), () => this.#copyCurl(), { key: "c", disabled: run.requests.client === null }),
@@ -274,7 +277,7 @@ class RunView {
   #verdict() {
     const sentences = verdictOf(this.run, this.#book);
     return element("ul", { class: "verdict", "aria-label": say("verdict.title") }, ...sentences.map(({ level, text, row }, at) =>
-      element("li", { class: `level ${level} ${at === 0 ? "main" : ""}` }, badge(level), element("span", {}, text, " ",
+      element("li", { class: `level ${level} ${at === 0 ? "main" : ""}` }, badge(level), element("span", {}, oneLine(text, MOST_OF_SENTENCE), " ",
         row !== undefined && element("button", { type: "button", class: "link", onclick: () => this.#goTo(row) },
           say("verdict.row", { n: count(row) }))))));
   }

@@ -4,21 +4,22 @@
 const INVISIBLE =
   /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb]|[\ud800-\udfff]|[\u{e0000}-\u{e0fff}]/gu;
 
+const CONTROLS = ("NUL SOH STX ETX EOT ENQ ACK BEL BS HT LF VT FF CR SO SI DLE DC1 DC2 DC3 DC4 NAK SYN ETB CAN EM SUB ESC" +
+  " FS GS RS US").split(" ");
+
 /**
- * Replaces each invisible character with a symbol: `␛` for an escape, `⟨U+202E⟩` for a right-to-left override. Line
- * feeds and tabs stay.
+ * Replaces each invisible character with its name: `⟨ESC⟩`, or `⟨U+202E⟩` for a right-to-left override. Line feeds and
+ * tabs stay. The symbols of Unicode for controls (`␛`) are missing in many fonts.
  * @param {string} text
  */
 export function visible(text) {
-  return text.replace(INVISIBLE, symbolOf);
+  return text.replace(INVISIBLE, nameOf);
 }
 
 /** @param {string} character */
-function symbolOf(character) {
+function nameOf(character) {
   const code = character.codePointAt(0) ?? 0;
-  if (code < 0x20) return String.fromCodePoint(0x2400 + code);
-  if (code === 0x7f) return "\u2421";
-  return `\u27e8U+${code.toString(16).toUpperCase().padStart(4, "0")}\u27e9`;
+  return `\u27e8${CONTROLS[code] ?? `U+${code.toString(16).toUpperCase().padStart(4, "0")}`}\u27e9`;
 }
 
 /**
@@ -28,6 +29,6 @@ function symbolOf(character) {
  * @param {number} limit
  */
 export function oneLine(text, limit) {
-  const line = text.slice(0, limit).replace(/\n/g, "\u240a").replace(/\t/g, "\u2409");
+  const line = text.slice(0, limit).replace(/\n/g, "\u21b5").replace(/\t/g, "\u21e5");
   return text.length > limit ? `${line}\u2026` : line;
 }
