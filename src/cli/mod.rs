@@ -15,8 +15,10 @@ mod local_gateway;
 mod terminal_text;
 mod capture_modes;
 mod metrics_text;
+mod run_line;
 mod inspect;
 mod tap;
+mod top;
 mod drain;
 mod mock_agent;
 mod recording_reader;
@@ -66,6 +68,8 @@ enum CliCommand {
     Inspect(inspect::InspectArgs),
     /// Show both sides of the runs of the gateway on this machine, as they happen
     Tap(tap::TapArgs),
+    /// Show routes and runs of the gateway on this machine, every second
+    Top(top::TopArgs),
     /// Check whether a gateway is healthy, for container health checks
     Healthcheck(healthcheck::HealthcheckArgs),
     /// Run a gateway with built-in agents, to try it without configuration or network
@@ -104,6 +108,7 @@ pub fn main() -> ExitCode {
             CliCommand::Reload(arguments) => reload::run(&arguments),
             CliCommand::Inspect(arguments) => inspect::run(&arguments),
             CliCommand::Tap(arguments) => tap::run(&arguments),
+            CliCommand::Top(arguments) => top::run(&arguments),
             CliCommand::Healthcheck(arguments) => healthcheck::run(&arguments),
             CliCommand::Demo(arguments) => demo::run(&arguments),
             CliCommand::Check(arguments) => check::run(&arguments),

@@ -7,12 +7,13 @@ mod tap_writer;
 
 use self::pair_text::{PairText, RunCounts};
 use self::source::{TapEvent, TapRequest, open_tap};
-use self::tap_line::{RowLine, RunLine, TapFilter, TapLine, TapSide};
+use self::tap_line::{RowLine, TapFilter, TapLine, TapSide};
 use self::tap_writer::{FrameWriter, RunKey, TapWriter};
 use super::capture_modes::{self, RouteCapture};
 use super::inspect::DEFAULT_TIME;
 use super::local_gateway::{self, RunDirArgs};
 use super::output::{CliExit, CliFailure, CliResult, print_error};
+use super::run_line::RunLine;
 use crate::config;
 use std::collections::BTreeMap;
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
@@ -310,14 +311,20 @@ impl TapOutput<'_> {
     }
 
     fn write_row(&mut self, key: RunKey, row: &RowLine, line: &str) -> io::Result<()> {
-        let Some(open) = self.open.get_mut(&key) else { return Ok(()) };
-        open.counts.add(row);
-        if !self.filter.accepts_row(row) || self.rows_left == 0 {
+        if !self.open.contains_key(&key) {
             return Ok(());
         }
-        self.rows_left -= 1;
-        self.show_begin(key)?;
-        self.writer.write_row(&mut self.out, key, row, line)
+        let is_shown = self.rows_left > 0 && self.filter.accepts_row(row);
+        if is_shown {
+            self.rows_left -= 1;
+            self.show_begin(key)?;
+        }
+        let Some(open) = self.open.get_mut(&key) else { return Ok(()) };
+        if is_shown {
+            self.writer.write_row(&mut self.out, key, row, &open.counts, line)?;
+        }
+        open.counts.add(row);
+        Ok(())
     }
 
     fn show_begin(&mut self, key: RunKey) -> io::Result<()> {

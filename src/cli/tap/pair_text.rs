@@ -1,8 +1,9 @@
 //! Runs as text: both sides of each row beside each other, and how a run ended in one sentence.
 
 use super::super::output::with_plural;
-use super::super::terminal_text::{cut_text, escape_text, fit_text};
-use super::tap_line::{CountLine, EventLine, RowLine, RunLine, TapSide};
+use super::super::run_line::RunLine;
+use super::super::terminal_text::{cut_text, escape_text, fit_text, text_width};
+use super::tap_line::{CountLine, EventLine, RowLine, TapSide};
 use crate::codec::json;
 use crate::error::RejectionKind;
 use std::collections::BTreeMap;
@@ -70,8 +71,8 @@ impl PairText {
         self.paint(TextStyle::Bold, &cut_text(&text, self.columns))
     }
 
-    /// Formats a row, and below it why it is as it is.
-    pub(super) fn format_row(&self, run: u64, row: &RowLine) -> Vec<String> {
+    /// Formats a row, and below it why it is as it is. What the run already had in earlier rows is not explained again.
+    pub(super) fn format_row(&self, run: u64, row: &RowLine, earlier: &RunCounts) -> Vec<String> {
         let fixed = RUN_COLUMNS + TIME_COLUMNS + CAUSE_COLUMNS + 4;
         let both = self.columns.saturating_sub(fixed);
         let width = (if self.side == TapSide::Both { both / 2 } else { both }).max(LEAST_COLUMNS);
@@ -93,7 +94,7 @@ impl PairText {
             };
             lines.push(line.trim_end().to_owned());
         }
-        lines.extend(self.format_reasons(row));
+        lines.extend(self.format_reasons(row, earlier));
         lines
     }
 
@@ -157,17 +158,27 @@ impl PairText {
         lines
     }
 
-    fn format_reasons(&self, row: &RowLine) -> Vec<String> {
+    fn format_reasons(&self, row: &RowLine, earlier: &RunCounts) -> Vec<String> {
         let mut lines = Vec::new();
         let mut add = |style: TextStyle, sign: &str, text: &str| {
-            let line = format!("{}{sign} {text}", " ".repeat(RUN_COLUMNS + TIME_COLUMNS));
-            lines.push(self.paint(style, &cut_text(&line, self.columns)));
+            let indent = RUN_COLUMNS + TIME_COLUMNS;
+            for (at, part) in wrap_text(text, self.columns.saturating_sub(indent + 2)).iter().enumerate() {
+                let sign = if at == 0 { sign } else { " " };
+                lines.push(self.paint(style, &format!("{}{sign} {part}", " ".repeat(indent))));
+            }
         };
-        for CountLine { label, help } in &row.repairs {
-            add(TextStyle::Warning, "+", &format!("repaired ({label}): {help}"));
-        }
-        for CountLine { label, help } in &row.losses {
-            add(TextStyle::Warning, "-", &format!("lost ({label}): {help}"));
+        for (sign, verb, found, known) in
+            [("+", "repaired", &row.repairs, &earlier.repairs), ("-", "lost", &row.losses, &earlier.losses)]
+        {
+            for (at, CountLine { label, help }) in found.iter().enumerate() {
+                if found[..at].iter().any(|one| one.label == *label) {
+                    continue;
+                }
+                let times = found.iter().filter(|one| one.label == *label).count();
+                let times = if times > 1 { format!(" ×{times}") } else { String::new() };
+                let help = if known.contains_key(label) { String::new() } else { format!(": {help}") };
+                add(TextStyle::Warning, sign, &format!("{verb} {label}{times}{help}"));
+            }
         }
         for carried in &row.carried {
             add(TextStyle::Dim, "=", &format!("{} carried in {}", carried.names.join(", "), carried.location));
@@ -221,6 +232,24 @@ fn split_event(event: &EventLine) -> (String, String) {
 
 fn shorten(text: &str) -> &str {
     &text[..text.floor_char_boundary(SHOWN_BYTES)]
+}
+
+/// Divides an escaped text at blanks into lines of at most so many columns, and cuts what is longer than four lines.
+fn wrap_text(text: &str, columns: usize) -> Vec<String> {
+    const MOST_LINES: usize = 4;
+    let mut lines: Vec<String> = Vec::new();
+    for word in escape_text(shorten(text)).split(' ') {
+        let is_full = lines.len() == MOST_LINES;
+        match lines.last_mut() {
+            Some(line) if text_width(line) + 1 + text_width(word) <= columns => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ if is_full => break,
+            _ => lines.push(cut_text(word, columns)),
+        }
+    }
+    lines
 }
 
 /// Returns what a failure means and what to do; `None` if the run ended as it should.

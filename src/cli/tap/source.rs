@@ -7,6 +7,8 @@
 
 use super::super::metrics_text::{MetricsText, parse_metrics};
 use crate::admin::{self, LineStream};
+use crate::error::RejectionKind;
+use crate::inspect::matches_glob;
 use bytes::Bytes;
 use http::Method;
 use std::collections::BTreeMap;
@@ -173,7 +175,9 @@ fn count_refusals(metrics: &MetricsText, routes: &str) -> RefusalCounts {
     let mut counts = RefusalCounts::new();
     for series in metrics.series(REFUSALS) {
         let (route, code) = (series.label("route"), series.label("reason"));
-        if crate::inspect::matches_glob(routes, route) || route.is_empty() {
+        // A run that its agent did not answer is captured as a run.
+        let has_run = RejectionKind::ALL.iter().any(|kind| kind.code() == code && kind.proxy_status().is_some());
+        if !has_run && (matches_glob(routes, route) || route.is_empty()) {
             counts.insert((route.to_owned(), code.to_owned()), series.count());
         }
     }

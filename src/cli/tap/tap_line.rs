@@ -1,5 +1,6 @@
 //! What the gateway's tap sends, line by line.
 
+use super::super::run_line::RunLine;
 use crate::inspect::matches_glob;
 use serde::Deserialize;
 
@@ -12,30 +13,6 @@ pub(super) struct TapLine {
     pub(super) row: Option<RowLine>,
     #[serde(default)]
     pub(super) gone: bool,
-}
-
-/// A run when it began, and again when it has ended.
-#[derive(Clone, Debug, Default, Deserialize)]
-pub(super) struct RunLine {
-    pub(super) id: u64,
-    pub(super) route: String,
-    pub(super) caller: Option<String>,
-    /// dialect of the client
-    pub(super) client: String,
-    /// dialect of the agent
-    pub(super) agent: String,
-    pub(super) thread_id: String,
-    pub(super) run_id: String,
-    pub(super) started_ms: u64,
-    pub(super) outcome: Option<String>,
-    pub(super) code: Option<String>,
-    pub(super) message: Option<String>,
-    pub(super) events_in: u64,
-    pub(super) events_out: u64,
-    pub(super) first_event_ms: Option<u64>,
-    pub(super) duration_ms: u64,
-    /// bytes of the agent that the gateway did not keep
-    pub(super) missed_bytes: u64,
 }
 
 /// An event of the agent, and what the client was sent because of it.

@@ -1,9 +1,10 @@
 //! The formats of `tap`: text for people, JSON lines, and the event stream of one side.
 
 use super::super::output::print_error;
+use super::super::run_line::RunLine;
 use super::super::terminal_text::{escape_json, escape_text};
 use super::pair_text::{PairText, RunCounts};
-use super::tap_line::{RowLine, RunLine, TapSide};
+use super::tap_line::{RowLine, TapSide};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
@@ -35,9 +36,19 @@ impl TapWriter {
         }
     }
 
-    pub(super) fn write_row(&mut self, out: &mut dyn Write, key: RunKey, row: &RowLine, line: &str) -> io::Result<()> {
+    /// Writes a row of a run that had these repairs and losses before it.
+    pub(super) fn write_row(
+        &mut self,
+        out: &mut dyn Write,
+        key: RunKey,
+        row: &RowLine,
+        earlier: &RunCounts,
+        line: &str,
+    ) -> io::Result<()> {
         match self {
-            TapWriter::Text(text) => text.format_row(key.id, row).iter().try_for_each(|line| writeln!(out, "{line}")),
+            TapWriter::Text(text) => {
+                text.format_row(key.id, row, earlier).iter().try_for_each(|line| writeln!(out, "{line}"))
+            }
             TapWriter::Json => writeln!(out, "{}", escape_json(line)),
             TapWriter::Sse(frames) => frames.write_row(out, key, row),
         }

@@ -1,4 +1,3 @@
-use super::super::super::terminal_text::text_width;
 use super::super::tap_line::CarriedLine;
 use super::*;
 
@@ -7,7 +6,7 @@ fn event(kind: &str, data: &str) -> EventLine {
 }
 
 fn format_with(columns: usize, row: &RowLine) -> String {
-    PairText { columns, colored: false, side: TapSide::Both }.format_row(7, row).join("\n")
+    PairText { columns, colored: false, side: TapSide::Both }.format_row(7, row, &RunCounts::default()).join("\n")
 }
 
 #[test]
@@ -36,7 +35,7 @@ fn reasons_stand_below_their_row() {
         at_ms: 9,
         cause: "dropped".to_owned(),
         carried: vec![CarriedLine { names: vec!["a".to_owned(), "b".to_owned()], location: "metadata".to_owned() }],
-        repairs: vec![count("closed")],
+        repairs: vec![count("closed"), count("closed")],
         losses: vec![count("unknown")],
         note: Some("3 bytes".to_owned()),
         ..RowLine::default()
@@ -45,11 +44,29 @@ fn reasons_stand_below_their_row() {
         format_with(80, &row),
         "\
 #7        9ms                              dropped
-              + repaired (closed): Why.
-              - lost (unknown): Why.
+              + repaired closed ×2: Why.
+              - lost unknown: Why.
               = a, b carried in metadata
               . 3 bytes"
     );
+}
+
+#[test]
+fn reasons_are_explained_once_and_wrapped() {
+    let row = RowLine {
+        cause: "changed".to_owned(),
+        losses: vec![CountLine { label: "unknown".to_owned(), help: "nobody knows what this event means".to_owned() }],
+        ..RowLine::default()
+    };
+    let text = PairText { columns: 40, colored: false, side: TapSide::Agent };
+    let mut counts = RunCounts::default();
+    let lines = text.format_row(1, &row, &counts);
+    assert_eq!(
+        lines[1..],
+        ["              - lost unknown: nobody", "                knows what this event", "                means"]
+    );
+    counts.add(&row);
+    assert_eq!(text.format_row(1, &row, &counts)[1..], ["              - lost unknown"]);
 }
 
 /// Whatever an agent sends, a line has no more columns than the terminal, and nothing in it is obeyed.
@@ -68,7 +85,7 @@ fn hostile_rows_stay_in_their_columns() {
         RunLine { route: "chat".to_owned(), thread_id: hostile.clone(), caller: Some(hostile), ..RunLine::default() };
     for columns in [60, 80, 81, 200] {
         let text = PairText { columns, colored: false, side: TapSide::Both };
-        let mut lines = text.format_row(1, &row);
+        let mut lines = text.format_row(1, &row, &RunCounts::default());
         lines.push(text.format_begin(&run));
         for line in lines {
             assert!(text_width(&line) <= columns, "{columns}: {line}");
