@@ -114,6 +114,7 @@ pub(super) fn run(arguments: &TapArgs) -> CliResult {
         open: BTreeMap::new(),
         rows_left: arguments.limit.unwrap_or(u64::MAX),
         is_terminal,
+        has_runs: false,
     };
     let request =
         TapRequest { run_dir: arguments.place.run_dir()?, routes: arguments.route.clone(), kept: arguments.kept };
@@ -135,7 +136,7 @@ async fn tap(arguments: &TapArgs, request: TapRequest, mut output: TapOutput<'_>
     };
     // Fails only if stdout is closed, which ends the tap quietly.
     let _ = output.out.flush();
-    capture.finish(&run_dir, &routes).await;
+    capture.finish(&run_dir).await;
     result
 }
 
@@ -166,7 +167,12 @@ async fn read_events(
                 is_lost = true;
                 true
             }
-            TapEvent::Ended => return Ok(CliExit::Ok),
+            TapEvent::Ended => {
+                if !output.has_runs {
+                    print_error("no captured run is kept; `diglot inspect on` captures those that begin from then on");
+                }
+                return Ok(CliExit::Ok);
+            }
             TapEvent::Failed(error) => return Err(local_gateway::connection_failure(run_dir, &error)),
         };
         if !is_open || output.rows_left == 0 {
@@ -192,34 +198,38 @@ async fn wait_for_signal() {
 struct CaptureSwitch {
     /// `None` if the routes are captured without it
     until: Option<Instant>,
+    /// routes that nothing else captures
+    routes: Vec<String>,
 }
 
 impl CaptureSwitch {
     /// Switches the capture on if that is requested, and reports on stderr if nothing is captured.
     async fn start(arguments: &TapArgs, run_dir: &Path) -> Result<CaptureSwitch, CliFailure> {
-        let routes = &arguments.route;
-        let modes = capture_modes::fetch_modes(run_dir, routes).await?;
-        if arguments.on && !modes.routes.iter().all(RouteCapture::is_captured) {
-            let time = arguments.time.unwrap_or(DEFAULT_TIME);
-            capture_modes::set_mode(run_dir, routes, Some("events"), time).await?;
-            return Ok(CaptureSwitch { until: Some(Instant::now() + time) });
+        let modes = capture_modes::fetch_modes(run_dir, &arguments.route).await?;
+        let uncaptured = modes.routes.iter().filter(|one| !one.is_captured());
+        let uncaptured: Vec<_> = uncaptured.map(|one| one.route.clone()).collect();
+        if !arguments.on || uncaptured.is_empty() {
+            if !arguments.kept {
+                report_uncaptured(&modes.routes, &arguments.route);
+            }
+            return Ok(CaptureSwitch { until: None, routes: Vec::new() });
         }
-        if !arguments.kept {
-            report_uncaptured(&modes.routes, routes);
-        }
-        Ok(CaptureSwitch { until: None })
+        let time = arguments.time.unwrap_or(DEFAULT_TIME);
+        let switch = CaptureSwitch { until: Some(Instant::now() + time), routes: uncaptured };
+        switch.set_modes(run_dir, Some("events"), time).await?;
+        Ok(switch)
     }
 
     /// Switches the capture on in a new process, which does not know of it.
-    async fn renew(&self, run_dir: &Path, routes: &str) {
+    async fn renew(&self, run_dir: &Path, pattern: &str) {
         let renewed = match self.until {
             Some(until) => {
                 let left = until.saturating_duration_since(Instant::now());
-                capture_modes::set_mode(run_dir, routes, Some("events"), left).await.map(drop)
+                self.set_modes(run_dir, Some("events"), left).await
             }
             None => {
-                let modes = capture_modes::fetch_modes(run_dir, routes).await;
-                modes.map(|modes| report_uncaptured(&modes.routes, routes))
+                let modes = capture_modes::fetch_modes(run_dir, pattern).await;
+                modes.map(|modes| report_uncaptured(&modes.routes, pattern))
             }
         };
         if let Err(failure) = renewed {
@@ -234,11 +244,16 @@ impl CaptureSwitch {
         }
     }
 
-    async fn finish(self, run_dir: &Path, routes: &str) {
-        if self.until.is_some() {
-            // Best effort: its time ends by itself.
-            let _ = capture_modes::set_mode(run_dir, routes, None, DEFAULT_TIME).await;
+    async fn finish(self, run_dir: &Path) {
+        // Best effort: its time ends by itself.
+        let _ = self.set_modes(run_dir, None, DEFAULT_TIME).await;
+    }
+
+    async fn set_modes(&self, run_dir: &Path, mode: Option<&str>, time: Duration) -> Result<(), CliFailure> {
+        for route in &self.routes {
+            capture_modes::set_mode(run_dir, route, mode, time).await?;
         }
+        Ok(())
     }
 }
 
@@ -269,6 +284,8 @@ struct TapOutput<'a> {
     open: BTreeMap<RunKey, OpenRun>,
     rows_left: u64,
     is_terminal: bool,
+    /// whether the gateway has sent a run
+    has_runs: bool,
 }
 
 impl TapOutput<'_> {
@@ -295,6 +312,7 @@ impl TapOutput<'_> {
 
     /// Takes the first line of a run as its begin, and the second as its end.
     fn write_run(&mut self, key: RunKey, run: RunLine, line: &str) -> io::Result<()> {
+        self.has_runs = true;
         if let Some(OpenRun { begin, counts, .. }) = self.open.remove(&key) {
             return match begin {
                 None => self.writer.write_end(&mut self.out, key, &run, &counts, line),
