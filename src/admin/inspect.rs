@@ -30,6 +30,9 @@ const MAX_OVERRIDE_SECONDS: u64 = 86_400;
 pub(crate) struct InspectState {
     pub(crate) captures: Arc<CaptureStore>,
     pub(crate) config: SwapCell<Config>,
+    pub(crate) effective_config: SwapCell<String>,
+    /// address of the page with its token, if it has a listener
+    pub(crate) url: Option<Arc<str>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -49,6 +52,7 @@ pub(crate) fn router(state: InspectState) -> Router {
         .route("/inspect/v1/runs/{id}", get(show_run))
         .route("/inspect/v1/runs/{id}/rows", get(stream_rows))
         .route("/inspect/v1/tap", get(tap))
+        .route("/config", get(show_config))
         .route("/inspect/v1/mode", get(show_modes).put(set_mode))
         .with_state(state)
 }
@@ -105,6 +109,19 @@ async fn set_mode(State(state): State<InspectState>, Json(change): Json<ModeChan
     let set = change.mode.map(|mode| ModeOverride { route: change.route.clone(), mode: mode.into(), until });
     state.captures.set_override(&change.route, set);
     Json(RouteModes::new(&config, &state.captures)).into_response()
+}
+
+/// Shows the effective configuration, with masked secrets.
+async fn show_config(State(state): State<InspectState>) -> String {
+    String::clone(&state.effective_config.load())
+}
+
+/// Shows the address of the page. Only for the Unix socket, since it contains the token.
+pub(super) async fn show_url(State(state): State<InspectState>) -> (StatusCode, String) {
+    match &state.url {
+        Some(url) => (StatusCode::OK, format!("{url}\n")),
+        None => (StatusCode::NOT_FOUND, "the inspector has no listener; set `listeners.inspector`\n".to_owned()),
+    }
 }
 
 fn unknown_run() -> Response {

@@ -1,10 +1,13 @@
-//! `diglot inspect`: switches the capture of runs on and off, and shows which routes are captured.
+//! `diglot inspect`: switches the capture of runs on and off, and shows which routes are captured and where the page is.
 
 use super::capture_modes::{self, CaptureModes, RouteCapture};
 use super::local_gateway::{self, RunDirArgs};
-use super::output::{CliExit, CliResult, print_error, print_result};
+use super::output::{CliExit, CliFailure, CliResult, print_error, print_result};
 use super::terminal_text::{fit_text, text_width};
+use crate::admin;
 use crate::config;
+use http::Method;
+use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const AFTER_HELP: &str = "\
@@ -14,7 +17,7 @@ header is captured, so no credential is; with --full, the bodies of both request
   diglot inspect on --route chat --for 10m --config diglot.yaml
   diglot tap --config diglot.yaml
 
-Exit codes: 0 ok, 1 no route matches, 2 usage, 69 no gateway is running there, 78 the configuration is invalid or has no \
+Exit codes: 0 ok, 1 no route matches or the page has no listener, 2 usage, 69 no gateway is running there, 78 the configuration is invalid or has no \
 `run_dir`.";
 
 #[derive(clap::Args)]
@@ -48,6 +51,8 @@ enum InspectAction {
     Off,
     /// show which routes are captured
     Status,
+    /// print the address of the inspector's page, with its token
+    Url,
 }
 
 /// Time for which a mode is set by default.
@@ -58,12 +63,16 @@ pub(super) fn run(arguments: &InspectArgs) -> CliResult {
     let has_options = match action {
         InspectAction::On => false,
         InspectAction::Off => *full,
-        InspectAction::Status => *full || time.is_some(),
+        InspectAction::Status | InspectAction::Url => *full || time.is_some(),
     };
     if has_options {
         return Err(CliExit::Usage.failure("--for and --full belong to `inspect on`, and --for to `inspect off`"));
     }
     let run_dir = arguments.place.run_dir()?;
+    if *action == InspectAction::Url {
+        let url = local_gateway::block_on(fetch_url(&run_dir))?;
+        return print_result(url);
+    }
     let modes = local_gateway::block_on(async {
         let limit = time.unwrap_or(DEFAULT_TIME);
         match action {
@@ -72,7 +81,7 @@ pub(super) fn run(arguments: &InspectArgs) -> CliResult {
                 capture_modes::set_mode(&run_dir, route, Some(mode), limit).await
             }
             InspectAction::Off => capture_modes::set_mode(&run_dir, route, time.map(|_| "off"), limit).await,
-            InspectAction::Status => capture_modes::fetch_modes(&run_dir, route).await,
+            InspectAction::Status | InspectAction::Url => capture_modes::fetch_modes(&run_dir, route).await,
         }
     })?;
     let is_captured = |one: &&RouteCapture| one.is_captured();
@@ -83,6 +92,13 @@ pub(super) fn run(arguments: &InspectArgs) -> CliResult {
         ));
     }
     print_result(format_modes(&modes, unix_millis()))
+}
+
+async fn fetch_url(run_dir: &Path) -> Result<String, CliFailure> {
+    let answer = admin::request(run_dir, Method::GET, "/inspect/v1/url", String::new()).await;
+    let answer = answer.map_err(|error| local_gateway::connection_failure(run_dir, &error))?;
+    let text = answer.body.trim_end();
+    if answer.status == 200 { Ok(text.to_owned()) } else { Err(CliExit::Problems.failure(text)) }
 }
 
 fn unix_millis() -> u64 {

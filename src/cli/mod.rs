@@ -64,7 +64,7 @@ enum CliCommand {
     Drain(drain::DrainArgs),
     /// Reload the configuration of the gateway on this machine
     Reload(reload::ReloadArgs),
-    /// Capture runs of the gateway on this machine, so that they can be looked at
+    /// Capture runs of the gateway on this machine to look at them, and print the address of the page
     Inspect(inspect::InspectArgs),
     /// Show both sides of the runs of the gateway on this machine, as they happen
     Tap(tap::TapArgs),

@@ -30,7 +30,7 @@ const AFTER_HELP: &str = "\
 Shows runs that begin from now on, on routes that are captured: `inspect` of the configuration, `diglot inspect on`, or \
 --on. Each row is an event of the agent on the left, what the client was sent because of it on the right, and the cause \
 between them: same, changed, split (several events), held (part of a later event), dropped, gateway (made by the gateway), \
-end (of the agent's stream), mark (neither side sent anything). Refused requests have no run; text shows them too.
+end (of the agent's stream), mark (neither side sent anything). A refused request is a run without rows.
 
 --format json prints lines of {\"run\": ...} when a run began and ended, and {\"id\": of the run, \"row\": ...}. --format \
 sse prints the events of one side, one run after another:
@@ -151,9 +151,7 @@ async fn read_events(
     while let Some(event) = events.recv().await {
         let is_open = match event {
             TapEvent::Line { process, line } => output.write_line(process, &String::from_utf8_lossy(&line)).is_ok(),
-            TapEvent::Refused { route, code, count } => {
-                output.writer.write_refusals(&mut output.out, &route, &code, count).is_ok()
-            }
+            TapEvent::Refused { code, count } => output.writer.write_refusals(&mut output.out, &code, count).is_ok(),
             TapEvent::Connected { process: 1 } => true,
             TapEvent::Connected { .. } => {
                 print_error("reading the gateway's new process");

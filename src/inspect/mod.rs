@@ -9,10 +9,11 @@
 //! bytes it reads, and a reader translates that input again, event by event, with an explanation of each. A reader that
 //! is slow delays no run: what it has not read when a run is evicted is gone.
 //!
-//! Headers are never captured, so no credential is.
+//! Headers are never captured, so no credential is; and a route can name content that is replaced before it is kept.
 //!
 //! Modules are listed in dependency order: each uses only those above it.
 
+mod redaction;
 mod row;
 mod stream_settings;
 mod aligner;
@@ -22,5 +23,6 @@ mod store;
 pub(crate) use captured_run::{
     CaptureStep, CapturedRequests, CapturedRun, ReaderStep, RunCapture, RunFacts, RunHead, RunReader,
 };
+pub(crate) use redaction::Redaction;
 pub(crate) use store::{CaptureStore, ModeOverride, matches_glob};
 pub(crate) use stream_settings::StreamSettings;

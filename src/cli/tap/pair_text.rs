@@ -67,7 +67,12 @@ impl PairText {
             text += &format!("  caller {caller}");
         }
         text += &format!("  agent {} → client {}", run.agent, run.client);
-        text += &format!("  thread {}  run {}  at {}", run.thread_id, run.run_id, format_time_of_day(run.started_ms));
+        for (name, id) in [("thread", &run.thread_id), ("run", &run.run_id)] {
+            if !id.is_empty() {
+                text += &format!("  {name} {id}");
+            }
+        }
+        text += &format!("  at {}", format_time_of_day(run.started_ms));
         self.paint(TextStyle::Bold, &cut_text(&text, self.columns))
     }
 
@@ -108,6 +113,9 @@ impl PairText {
         }
         let style = if failure.is_some() { TextStyle::Failure } else { TextStyle::Bold };
         let mut lines = vec![self.paint(style, &escape_text(&text))];
+        if outcome == "refused" {
+            return lines;
+        }
         let mut facts = vec![
             format!("{} of the agent", with_plural(run.events_in, "event")),
             format!("{} for the client", run.events_out),
@@ -130,9 +138,8 @@ impl PairText {
         self.paint(TextStyle::Warning, &text)
     }
 
-    pub(super) fn format_refusals(&self, route: &str, code: &str, count: u64) -> String {
-        let place = if route.is_empty() { "no route" } else { route };
-        let mut text = format!("-    {place} refused {}: {code}", with_plural(count, "request"));
+    pub(super) fn format_refusals(&self, code: &str, count: u64) -> String {
+        let mut text = format!("-    no route: {code}, {}", with_plural(count, "request"));
         if let Some(kind) = find_rejection(code) {
             text += &format!(": {} {}", kind.text(), kind.hint());
         }
@@ -263,10 +270,13 @@ fn describe_end(outcome: &str, code: Option<&str>, message: Option<&str>) -> Opt
         "expired" => "the caller's credential expired during the run",
         "limited" => "a limit was reached",
         "cancelled" => "the run was stopped on request",
+        "refused" => "the request was refused",
         "gateway_error" => "the gateway had an internal error",
         _ => "",
     };
     let hint = code.and_then(find_rejection).map(RejectionKind::hint);
+    // A refusal has its hint in its message.
+    let hint = hint.filter(|hint| message.is_none_or(|message| !message.ends_with(hint)));
     let sentence = message.or((!text.is_empty()).then_some(text)).map(|text| match code {
         Some(code) => format!("{code}: {text}"),
         None => text.to_owned(),

@@ -7,8 +7,6 @@
 
 use super::super::metrics_text::{MetricsText, parse_metrics};
 use crate::admin::{self, LineStream};
-use crate::error::RejectionKind;
-use crate::inspect::matches_glob;
 use bytes::Bytes;
 use http::Method;
 use std::collections::BTreeMap;
@@ -41,8 +39,8 @@ pub(super) enum TapEvent {
     Connected { process: u32 },
     /// no process answers; it is tried again
     Lost,
-    /// requests that started no run
-    Refused { route: String, code: String, count: u64 },
+    /// requests that no route takes
+    Refused { code: String, count: u64 },
     /// there is nothing more to read
     Ended,
     /// the first connection failed, or the gateway refused the request
@@ -150,7 +148,7 @@ async fn read_until_takeover(
     }
 }
 
-/// Counts requests that the gateway refuses before there is a run: they would be missing without a trace.
+/// Counts requests that no route takes. Others that are refused are captured, as runs that ended before they began.
 async fn watch_refusals(request: TapRequest, events: Sender<TapEvent>) {
     let mut ticks = interval(REFUSALS_INTERVAL);
     let mut before = None;
@@ -158,9 +156,9 @@ async fn watch_refusals(request: TapRequest, events: Sender<TapEvent>) {
         ticks.tick().await;
         let answer = admin::request(&request.run_dir, Method::GET, "/metrics", String::new()).await;
         let Ok(answer) = answer else { continue };
-        let now = count_refusals(&parse_metrics(&answer.body), &request.routes);
-        for ((route, code), count) in new_refusals(before.as_ref(), &now) {
-            if send(&events, TapEvent::Refused { route, code, count }).await.is_err() {
+        let now = count_refusals(&parse_metrics(&answer.body));
+        for (code, count) in new_refusals(before.as_ref(), &now) {
+            if send(&events, TapEvent::Refused { code, count }).await.is_err() {
                 return;
             }
         }
@@ -168,28 +166,21 @@ async fn watch_refusals(request: TapRequest, events: Sender<TapEvent>) {
     }
 }
 
-/// Refused requests by route and code.
-type RefusalCounts = BTreeMap<(String, String), u64>;
+/// Refused requests by code.
+type RefusalCounts = BTreeMap<String, u64>;
 
-fn count_refusals(metrics: &MetricsText, routes: &str) -> RefusalCounts {
-    let mut counts = RefusalCounts::new();
-    for series in metrics.series(REFUSALS) {
-        let (route, code) = (series.label("route"), series.label("reason"));
-        // A run that its agent did not answer is captured as a run.
-        let has_run = RejectionKind::ALL.iter().any(|kind| kind.code() == code && kind.proxy_status().is_some());
-        if !has_run && (matches_glob(routes, route) || route.is_empty()) {
-            counts.insert((route.to_owned(), code.to_owned()), series.count());
-        }
-    }
-    counts
+fn count_refusals(metrics: &MetricsText) -> RefusalCounts {
+    let unmatched = metrics.series(REFUSALS).filter(|series| series.label("route").is_empty());
+    unmatched.map(|series| (series.label("reason").to_owned(), series.count())).collect()
 }
 
 /// Returns what is new. Nothing is before the first count, and everything after a restart.
 fn new_refusals(before: Option<&RefusalCounts>, now: &RefusalCounts) -> RefusalCounts {
     let Some(before) = before else { return RefusalCounts::new() };
-    let earlier = |key| before.get(key).copied().unwrap_or(0);
-    let is_restarted = before.iter().any(|(key, count)| now.get(key).is_none_or(|now| now < count));
-    let added = now.iter().map(|(key, count)| (key.clone(), if is_restarted { *count } else { count - earlier(key) }));
+    let earlier = |code| before.get(code).copied().unwrap_or(0);
+    let is_restarted = before.iter().any(|(code, count)| now.get(code).is_none_or(|now| now < count));
+    let added =
+        now.iter().map(|(code, count)| (code.clone(), if is_restarted { *count } else { count - earlier(code) }));
     added.filter(|(_, count)| *count > 0).collect()
 }
 
@@ -218,7 +209,7 @@ mod tests {
     #[test]
     fn refusals_are_those_since_the_last_count() {
         let counts = |rows: &[(&str, u64)]| -> RefusalCounts {
-            rows.iter().map(|(code, count)| (("chat".to_owned(), (*code).to_owned()), *count)).collect()
+            rows.iter().map(|(code, count)| ((*code).to_owned(), *count)).collect()
         };
         let before = counts(&[("a", 2), ("b", 1)]);
         assert_eq!(new_refusals(None, &before), counts(&[]));

@@ -78,15 +78,10 @@ impl TapWriter {
         }
     }
 
-    pub(super) fn write_refusals(
-        &mut self,
-        out: &mut dyn Write,
-        route: &str,
-        code: &str,
-        count: u64,
-    ) -> io::Result<()> {
+    /// Writes that requests did not reach any route.
+    pub(super) fn write_refusals(&mut self, out: &mut dyn Write, code: &str, count: u64) -> io::Result<()> {
         match self {
-            TapWriter::Text(text) => writeln!(out, "{}", text.format_refusals(route, code, count)),
+            TapWriter::Text(text) => writeln!(out, "{}", text.format_refusals(code, count)),
             TapWriter::Json | TapWriter::Sse(_) => Ok(()),
         }
     }

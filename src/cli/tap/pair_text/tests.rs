@@ -118,6 +118,16 @@ fn ends_name_the_cause_and_the_way_out() {
 agent's own log for why it stopped.
      12 events of the agent, 13 for the client, the first after 14ms, repaired: closed ×1"
     );
+    let refused = RunLine {
+        outcome: Some("refused".to_owned()),
+        code: Some("token_expired".to_owned()),
+        message: Some("The credential has expired. Get a new one and send the request again.".to_owned()),
+        ..RunLine::default()
+    };
+    assert_eq!(
+        text.format_end(&refused, &RunCounts::default()),
+        ["#0 refused after 0ms: token_expired: The credential has expired. Get a new one and send the request again."]
+    );
     let left = RunLine { outcome: Some("client_gone".to_owned()), ..RunLine::default() };
     let lines = text.format_end(&left, &RunCounts::default());
     assert_eq!(lines[0], "#0 client_gone after 0ms: the client closed the connection before the run ended");
