@@ -42,6 +42,8 @@ struct StreamQuery {
     follow: u8,
     /// name of the routes, in which `*` stands for any characters
     route: Option<String>,
+    /// id of the run after which a tap begins, in place of the last one
+    after: Option<u64>,
 }
 
 pub(crate) fn router(state: InspectState) -> Router {
@@ -82,7 +84,7 @@ async fn stream_rows(
 async fn tap(State(state): State<InspectState>, Query(query): Query<StreamQuery>) -> Response {
     let route = query.route.unwrap_or_else(|| "*".to_owned());
     internal_event::RunsTapped { routes: &route }.emit();
-    ndjson(Body::from_stream(streams::tap(state.captures, route, query.follow == 1)))
+    ndjson(Body::from_stream(streams::tap(state.captures, route, query.follow == 1, query.after)))
 }
 
 async fn show_modes(State(state): State<InspectState>) -> Json<RouteModes> {

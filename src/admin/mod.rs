@@ -7,6 +7,7 @@ mod page;
 mod inspector;
 mod control;
 mod socket;
+mod line_stream;
 mod probe;
 mod status;
 
@@ -14,6 +15,7 @@ pub(crate) use commands::{ProcessHandle, ReloadRequest, ReloadResult, ShutdownCo
 pub(crate) use control::{AdminState, router as control};
 pub(crate) use inspect::InspectState;
 pub(crate) use inspector::{InspectorToken, router as inspector};
+pub(crate) use line_stream::{LineStream, open_stream, request};
 pub(crate) use probe::{ProbeTarget, probe};
 pub(crate) use socket::{
     AdminResponse, AdminSocket, UPGRADE_SOCKET_NAME, is_alive, prepare_run_dir, send_request, serve,
