@@ -5,12 +5,14 @@ mod commands;
 mod inspect;
 mod control;
 mod socket;
+mod line_stream;
 mod probe;
 mod status;
 
 pub(crate) use commands::{ProcessHandle, ReloadRequest, ReloadResult, ShutdownCommand};
 pub(crate) use control::{AdminState, router as control};
 pub(crate) use inspect::InspectState;
+pub(crate) use line_stream::{LineStream, open_stream, request};
 pub(crate) use probe::{ProbeTarget, probe};
 pub(crate) use socket::{
     AdminResponse, AdminSocket, UPGRADE_SOCKET_NAME, is_alive, prepare_run_dir, send_request, serve,

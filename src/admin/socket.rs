@@ -9,7 +9,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-const SOCKET_NAME: &str = "admin.sock";
+/// Name of the admin socket in `run_dir`.
+pub(super) const SOCKET_NAME: &str = "admin.sock";
 
 /// Name of the socket in `run_dir` over which an upgrade receives the listening sockets.
 pub(crate) const UPGRADE_SOCKET_NAME: &str = "upgrade.sock";

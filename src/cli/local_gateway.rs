@@ -1,9 +1,9 @@
-//! The admin socket of this machine's gateway, for `drain` and `reload`.
+//! The admin socket of this machine's gateway, for the commands about a running gateway.
 
 use super::output::{CliExit, CliFailure};
 use crate::admin::{self, AdminResponse};
 use crate::config::admin_endpoints::AdminEndpointsConfig;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -38,10 +38,25 @@ impl RunDirArgs {
 
 /// Sends a command to the gateway in `run_dir`.
 pub(super) fn send_command(run_dir: &Path, path: &str, timeout: Duration) -> Result<AdminResponse, CliFailure> {
-    admin::send_request(run_dir, "POST", path, Some(timeout)).map_err(|error| match error.kind() {
-        ErrorKind::NotFound | ErrorKind::ConnectionRefused | ErrorKind::PermissionDenied => {
-            CliExit::Unavailable.failure(format_args!("cannot connect to a gateway in {}: {error}", run_dir.display()))
-        }
-        _ => CliExit::Unavailable.failure(error),
-    })
+    admin::send_request(run_dir, "POST", path, Some(timeout)).map_err(|error| connection_failure(run_dir, &error))
+}
+
+/// Explains why the gateway in `run_dir` did not answer.
+pub(super) fn connection_failure(run_dir: &Path, error: &io::Error) -> CliFailure {
+    if is_unreachable(error) {
+        return CliExit::Unavailable
+            .failure(format_args!("cannot connect to a gateway in {}: {error}", run_dir.display()));
+    }
+    CliExit::Unavailable.failure(error)
+}
+
+/// Returns whether there is no gateway, rather than one that answers with an error.
+pub(super) fn is_unreachable(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused | ErrorKind::PermissionDenied)
+}
+
+/// Runs a command that reads streams of the gateway; see [`admin::open_stream`].
+pub(super) fn block_on<T>(work: impl Future<Output = Result<T, CliFailure>>) -> Result<T, CliFailure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| CliExit::Unavailable.failure(error))?.block_on(work)
 }
