@@ -25,7 +25,7 @@ data: {"type":"RUN_FINISHED","messageId":"m","role":"assistant","timestamp":5}
 
 "#;
 
-/// A configuration with the route `chat` before a HAI agent, and a folder for its sockets that is gone when the test is.
+/// A configuration before a HAI agent, and a folder for its sockets that is gone when the test is.
 struct InspectSetup {
     file: TempFile,
     run_dir: PathBuf,

@@ -22,7 +22,7 @@ const ONE_LINE_COLUMNS: usize = 64;
 /// Bytes of a member that can be shown at most.
 const SHOWN_BYTES: usize = 2048;
 
-/// How text is set off on a terminal with colours.
+/// Emphasis of a text on a terminal with colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TextStyle {
     Plain,

@@ -1,4 +1,4 @@
-//! What the gateway has counted for each route at one time, and what happened between two times.
+//! The counts of the gateway for each route at one time, and the changes between two times.
 
 use super::super::metrics_text::{MetricSeries, MetricsText};
 use std::collections::BTreeMap;
