@@ -1,5 +1,6 @@
 //! The commands, one file each. All commands share `output`; those about a running gateway share `local_gateway`.
-//! `terminal_text` shows what others have sent. `input` opens files, `input_framing` splits recordings, and `recording_reader` returns their events.
+//! `terminal_text` shows what others have sent. `input` opens files, `input_framing` splits recordings, and
+//! `recording_reader` returns their events.
 //!
 //! Commands write data to stdout and logs and errors to stderr, and exit quietly if stdout is closed.
 

@@ -281,7 +281,10 @@ fn describe_end(outcome: &str, code: Option<&str>, message: Option<&str>) -> Opt
         Some(code) => format!("{code}: {text}"),
         None => text.to_owned(),
     });
-    Some([sentence.as_deref(), hint].into_iter().flatten().collect::<Vec<_>>().join(" "))
+    Some(match (sentence, hint) {
+        (Some(sentence), Some(hint)) => format!("{}. {hint}", sentence.trim_end_matches('.')),
+        (sentence, hint) => sentence.unwrap_or_else(|| hint.unwrap_or_default().to_owned()),
+    })
 }
 
 fn find_rejection(code: &str) -> Option<RejectionKind> {
