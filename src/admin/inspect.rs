@@ -11,7 +11,7 @@ use crate::net::SwapCell;
 use crate::telemetry::internal_event;
 use axum::body::Body;
 use axum::extract::{Path, Query, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
@@ -51,6 +51,7 @@ pub(crate) fn router(state: InspectState) -> Router {
         .route("/inspect/v1/runs", get(stream_runs))
         .route("/inspect/v1/runs/{id}", get(show_run))
         .route("/inspect/v1/runs/{id}/rows", get(stream_rows))
+        .route("/inspect/v1/runs/{id}/recording", get(download_recording))
         .route("/inspect/v1/tap", get(tap))
         .route("/config", get(show_config))
         .route("/inspect/v1/mode", get(show_modes).put(set_mode))
@@ -79,6 +80,19 @@ async fn stream_rows(
     let Some(run) = state.captures.find(id) else { return unknown_run() };
     audit("rows", &run);
     ndjson(Body::from_stream(streams::rows(&run, query.follow == 1)))
+}
+
+async fn download_recording(State(state): State<InspectState>, Path(id): Path<u64>) -> Response {
+    let Some(run) = state.captures.find(id) else { return unknown_run() };
+    audit("recording", &run);
+    let mut response = ndjson(Body::from_stream(streams::recording(&run)));
+    // Names of routes may have any characters; those that every file system has are kept.
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let route: String = run.head.route.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
+    if let Ok(name) = HeaderValue::from_str(&format!("attachment; filename=\"{route}-{id}.ndjson\"")) {
+        response.headers_mut().insert(header::CONTENT_DISPOSITION, name);
+    }
+    response
 }
 
 async fn tap(State(state): State<InspectState>, Query(query): Query<StreamQuery>) -> Response {

@@ -1,5 +1,6 @@
 //! `diglot check`: lists all problems in configurations, and who may call each route of a valid one.
 
+use super::check_recordings;
 use super::output::{CliExit, CliResult, print_error, print_line, with_plural};
 use crate::config::load::{self, LoadedConfig};
 use crate::config::{Config, ConfigProblem, ProblemSeverity};
@@ -22,10 +23,14 @@ Examples:
   diglot check diglot.yaml
   diglot check --strict --format github deploy/*.yaml
   diglot check - <diglot.yaml
+  diglot check --against runs/ diglot.yaml
+
+--against takes the route of the same name, or the only one with the dialects of the recording, and needs no network. What the agent sent \
+stays as recorded.
 
 Secrets in the output of `diglot config` are masked: fill them in before you check it.
 
-Exit codes: 0 ok, 1 warnings and --strict, 2 usage, 78 invalid configuration.";
+Exit codes: 0 ok, 1 warnings and --strict, or differences, 2 usage, 69 the folder has no recordings, 78 invalid configuration.";
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
@@ -41,6 +46,10 @@ pub(super) struct CheckArgs {
     /// Fail on warnings
     #[arg(long)]
     strict: bool,
+
+    /// Translate each recording of this folder as the configuration has it, and print what its client would see differently
+    #[arg(long, value_name = "FOLDER", conflicts_with = "format")]
+    against: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -51,6 +60,9 @@ enum CheckFormat {
 }
 
 pub(super) fn run(arguments: &CheckArgs) -> CliResult {
+    if let Some(folder) = &arguments.against {
+        return check_against(arguments, folder);
+    }
     let mut all = Vec::new();
     for file in &arguments.files {
         let (problems, config) = check_file(file);
@@ -84,6 +96,22 @@ pub(super) fn run(arguments: &CheckArgs) -> CliResult {
         (false, false) if arguments.strict => CliExit::Problems,
         (false, _) => CliExit::Ok,
     })
+}
+
+/// Compares the recordings of a folder with what a valid configuration makes of them.
+fn check_against(arguments: &CheckArgs, folder: &Path) -> CliResult {
+    let [file] = arguments.files.as_slice() else {
+        return Err(CliExit::Usage.failure("--against compares with one configuration; check the others by themselves"));
+    };
+    let (problems, config) = check_file(file);
+    problems.iter().all(|problem| {
+        print_error(problem);
+        true
+    });
+    let is_warned = arguments.strict && !problems.is_empty();
+    let Some(config) = config else { return Ok(CliExit::Config) };
+    let exit = check_recordings::run(&config, folder)?;
+    Ok(if is_warned { CliExit::Problems } else { exit })
 }
 
 /// Returns a file's problems, and the configuration if it is valid.

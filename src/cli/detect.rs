@@ -1,12 +1,14 @@
 //! `diglot detect`: detects the dialect of a recording.
 
-use super::input;
+use super::input::{self, IoFailure};
 use super::input_framing::ProtobufInput;
 use super::output::{CliExit, CliResult, print_line, print_result};
+use super::recorded_input;
 use super::recording_reader::{NO_EVENT, read_recording};
 use crate::codec::json;
 use crate::dialect::{MemberCase, PeerDialect, TextFormat};
 use crate::translate::detect;
+use std::io::Read;
 use std::path::PathBuf;
 
 #[derive(clap::Args)]
@@ -14,14 +16,15 @@ pub(super) struct DetectArgs {
     /// The input is a request (RunAgentInput), not an event stream
     #[arg(long)]
     request: bool,
-    /// File to read, `-` for stdin. A stream may be SSE, NDJSON (one event per line) or AG-UI's protobuf
+    /// File to read, `-` for stdin. A stream may be SSE, NDJSON (one event per line), AG-UI's protobuf or
+    /// a recording of `diglot record`
     #[arg(default_value = "-")]
     file: PathBuf,
 }
 
 pub(super) fn run(arguments: &DetectArgs) -> CliResult {
     let file = arguments.file.display();
-    let bytes = match input::read_all(&arguments.file) {
+    let bytes = match read_input(arguments) {
         Ok(bytes) => bytes,
         Err(failure) => return failure.into_result(&arguments.file, CliExit::Ok),
     };
@@ -49,6 +52,17 @@ pub(super) fn run(arguments: &DetectArgs) -> CliResult {
         });
     }
     Ok(CliExit::Ok)
+}
+
+/// Reads the stream or the request.
+fn read_input(arguments: &DetectArgs) -> Result<Vec<u8>, IoFailure> {
+    let input = input::open(&arguments.file)?;
+    if arguments.request {
+        return recorded_input::read_request(input);
+    }
+    let mut bytes = Vec::new();
+    recorded_input::open_agent_stream(input)?.read_to_end(&mut bytes).map_err(IoFailure::Input)?;
+    Ok(bytes)
 }
 
 /// Returns each event's data.

@@ -1,7 +1,7 @@
 //! Dialect arguments: `hai`, or with options `hai:string,snake`.
 
-use crate::config::did_you_mean;
-use crate::dialect::{self, INTERRUPT_TOOL, OPTION_CHOICES, PeerDialect, ToolName};
+pub(super) use crate::config::dialect_text::parse_dialect;
+use crate::dialect::{self, INTERRUPT_TOOL};
 
 /// Returns the `--help` text of a dialect argument.
 #[must_use]
@@ -11,96 +11,4 @@ pub(super) fn dialect_help() -> String {
         "{}; options after a colon: hai:string,snake (or blocks, camel), ag-ui-0:pin=0.0.45, ag-ui-snake:timestamp=s, hai:{INTERRUPT_TOOL}=NAME",
         names.join(", ")
     )
-}
-
-/// Parses `NAME[:OPTION[,OPTION]]`; an option is a choice or `NAME=CHOICE`.
-///
-/// # Errors
-/// Returns an error message for clap to print.
-pub(super) fn parse_dialect(text: &str) -> Result<PeerDialect, String> {
-    let (name, options) = text.split_once(':').unwrap_or((text, ""));
-    let Some(dialect) = dialect::find_by_name(name) else {
-        if name == dialect::AUTO {
-            return Err(format!("`{name}` is only for routes; `diglot detect FILE` names the dialect of a recording"));
-        }
-        let known: Vec<&str> = dialect::ALL.iter().map(|dialect| dialect.name).collect();
-        return Err(format!("unknown dialect `{name}`; {}", did_you_mean(name, &known)));
-    };
-    let mut peer = PeerDialect::new(dialect);
-    for option in options.split(',').filter(|option| !option.is_empty()) {
-        apply_option(&mut peer, option, options)?;
-    }
-    Ok(peer)
-}
-
-/// Applies one option; `options` is the whole list, for error messages.
-fn apply_option(peer: &mut PeerDialect, option: &str, options: &str) -> Result<(), String> {
-    let dialect = peer.dialect;
-    let has_option = |name: &str| dialect.option_names.contains(&name);
-    let tool = option.strip_prefix(INTERRUPT_TOOL).and_then(|rest| rest.strip_prefix('=')).and_then(ToolName::new);
-    if let Some(tool) = tool.filter(|_| has_option(INTERRUPT_TOOL)) {
-        peer.interrupt_tool = tool;
-        return Ok(());
-    }
-    let chosen = OPTION_CHOICES.iter().find(|(owner, choice, _)| match option.split_once('=') {
-        Some((name, value)) => *owner == name && *choice == value,
-        None => *choice == option,
-    });
-    let name = dialect.name;
-    match chosen {
-        Some((owner, _, set)) if has_option(owner) => {
-            set(peer);
-            Ok(())
-        }
-        None if option.contains(':') => {
-            let meant = options.replace(':', ",");
-            Err(format!("options are separated by commas: did you mean `{name}:{meant}`?"))
-        }
-        _ => {
-            let mut known: Vec<String> = OPTION_CHOICES
-                .iter()
-                .filter(|(owner, ..)| has_option(owner))
-                .map(
-                    |(owner, choice, _)| {
-                        if option.contains('=') { format!("{owner}={choice}") } else { (*choice).to_owned() }
-                    },
-                )
-                .collect();
-            known.extend(has_option(INTERRUPT_TOOL).then(|| format!("{INTERRUPT_TOOL}=NAME")));
-            let known: Vec<&str> = known.iter().map(String::as_str).collect();
-            let way_out = if known.is_empty() { "it has no options".to_owned() } else { did_you_mean(option, &known) };
-            Err(format!("`{name}` has no option `{option}`; {way_out}"))
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::dialect::{MemberCase, PeerVersion, TextFormat};
-
-    #[test]
-    fn parses_dialect_options_and_explains_mistakes() {
-        let side = parse_dialect("hai:blocks,snake").expect("known");
-        assert_eq!(
-            (side.dialect.name, side.text_format, side.member_case),
-            ("hai", TextFormat::Blocks, MemberCase::Snake)
-        );
-        assert!(parse_dialect("hay").expect_err("unknown").contains("did you mean `hai`?"));
-        assert!(parse_dialect("auto").expect_err("not for recordings").contains("`diglot detect FILE` names"));
-        assert!(parse_dialect("zzz").expect_err("unknown").contains("use one of: `ag-ui`, `ag-ui-0`, `hai`"));
-        assert!(parse_dialect("hai:block").expect_err("unknown").contains("did you mean `blocks`?"));
-        assert_eq!(parse_dialect("ag-ui-0:pin=0.0.45").expect("known").peer_version, PeerVersion::V0_0_45);
-        // It accepts what 0.0.47 does.
-        assert_eq!(parse_dialect("ag-ui-0:pin=0.0.52").expect("known").peer_version, PeerVersion::V0_0_47);
-        assert_eq!(parse_dialect("hai:interrupt_tool=ask").expect("known").interrupt_tool.as_str(), "ask");
-        assert!(parse_dialect("hai:interrupt_tool").expect_err("no name").contains("no option `interrupt_tool`"));
-        assert!(parse_dialect("hai:big").expect_err("unknown").contains("no option `big`"));
-        assert!(
-            parse_dialect("hai:blocks:snake")
-                .expect_err("no comma")
-                .contains("separated by commas: did you mean `hai:blocks,snake`?")
-        );
-        assert!(parse_dialect("ag-ui:blocks").expect_err("not its option").contains("it has no options"));
-    }
 }

@@ -1,6 +1,7 @@
 //! Opens a command's input: a file, or stdin for `-`.
 
 use super::output::{CliExit, CliResult};
+use crate::inspect::RecordingError;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -12,18 +13,32 @@ pub(super) const READ_SIZE: usize = 64 << 10;
 pub(super) enum IoFailure {
     Input(io::Error),
     Output(io::Error),
+    /// the recording lacks what the command needs
+    Unusable(&'static str),
+}
+
+impl From<RecordingError> for IoFailure {
+    fn from(error: RecordingError) -> Self {
+        IoFailure::Input(io::Error::new(io::ErrorKind::InvalidData, error))
+    }
 }
 
 impl IoFailure {
     /// Returns the failure of the command, or `closed` if a reader closed stdout.
     pub(super) fn into_result(self, file: &Path, closed: CliExit) -> CliResult {
         match self {
+            IoFailure::Unusable(why) => Err(CliExit::Problems.failure(format_args!("{}: {why}", file.display()))),
             IoFailure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(closed),
             IoFailure::Output(error) => Err(CliExit::Unavailable.failure(format_args!("stdout: {error}"))),
-            IoFailure::Input(error) => Err(CliExit::Unavailable.failure(format_args!(
-                "{}: {error}; name a file that this user may read, or `-` for stdin",
-                file.display()
-            ))),
+            IoFailure::Input(error) => match error.get_ref().and_then(|cause| cause.downcast_ref::<RecordingError>()) {
+                Some(cause) => {
+                    Err(CliExit::Problems.failure(format_args!("{}:{}: {cause}", file.display(), cause.line)))
+                }
+                None => Err(CliExit::Unavailable.failure(format_args!(
+                    "{}: {error}; name a file that this user may read, or `-` for stdin",
+                    file.display()
+                ))),
+            },
         }
     }
 }

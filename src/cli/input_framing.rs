@@ -1,9 +1,11 @@
-//! Splits recorded input: server-sent events (SSE), one JSON event per line (NDJSON), or AG-UI's protobuf.
+//! Splits recorded input: server-sent events (SSE), one JSON event per line (NDJSON), or AG-UI's protobuf. Of a recording
+//! of `diglot record`, it splits what the agent sent.
 //!
 //! SSE bytes are passed on unchanged: `verify` splits them like the real client, and the other commands use
 //! [`crate::codec::sse`].
 
 use super::input::{IoFailure, READ_SIZE};
+use super::recorded_input::open_agent_stream;
 use crate::codec::proto::{self, ProtoDecoder, ProtoError, ProtoStep};
 use std::borrow::Cow;
 use std::io::Read;
@@ -62,11 +64,12 @@ pub(super) enum InputPiece<'a> {
 /// # Errors
 /// Fails if the input cannot be read or `consumer` fails.
 pub(super) fn read_pieces<E: From<IoFailure>>(
-    mut input: impl Read,
+    input: impl Read,
     protobuf: ProtobufInput,
     limit: usize,
     mut consumer: impl FnMut(InputPiece<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
+    let mut input = open_agent_stream(input)?;
     let mut buffer = vec![0; READ_SIZE];
     let mut detected = None;
     loop {

@@ -1,16 +1,16 @@
 //! The commands, one file each. All commands share `output`; those about a running gateway share `local_gateway`.
-//! `terminal_text` shows what others have sent. `input` opens files, `input_framing` splits recordings, and
-//! `recording_reader` returns their events.
+//! `terminal_text` shows text of others. `input` opens files, `recorded_input` recognises recordings of `record`,
+//! `input_framing` splits streams, and `recording_reader` returns their events.
 //!
 //! Commands write data to stdout and logs and errors to stderr, and exit quietly if stdout is closed.
 
 mod dialect_arg;
 mod output;
-mod check;
 mod completions;
 mod config;
 mod healthcheck;
 mod input;
+mod recorded_input;
 mod input_framing;
 mod local_gateway;
 mod terminal_text;
@@ -21,8 +21,15 @@ mod inspect;
 mod tap;
 mod top;
 mod drain;
+mod recorded_agent;
 mod mock_agent;
 mod recording_reader;
+mod event_diff;
+mod recording_modes;
+mod recording_target;
+mod record;
+mod replay_client;
+mod replay;
 mod detect;
 mod reload;
 mod schema;
@@ -31,6 +38,11 @@ mod demo;
 mod token;
 mod translate_explain;
 mod explain_route;
+mod frame_sink;
+mod stream_failure;
+mod check_recordings;
+mod check;
+mod translate_recording;
 mod translate;
 mod verify;
 mod version;
@@ -89,6 +101,10 @@ enum CliCommand {
     Verify(verify::VerifyArgs),
     /// Detect the dialect of a recorded stream or request
     Detect(detect::DetectArgs),
+    /// Write the runs of the gateway on this machine to files, to play them again
+    Record(record::RecordArgs),
+    /// Play the agent of a recorded run, or its client
+    Replay(Box<replay::ReplayArgs>),
     /// Create API keys, and tokens for testing
     Token(Box<token::TokenArgs>),
     /// Run one of the demo agents
@@ -119,6 +135,8 @@ pub fn main() -> ExitCode {
             CliCommand::Translate(arguments) => translate::run(&arguments),
             CliCommand::Verify(arguments) => verify::run(&arguments),
             CliCommand::Detect(arguments) => detect::run(&arguments),
+            CliCommand::Record(arguments) => record::run(&arguments),
+            CliCommand::Replay(arguments) => replay::run(&arguments),
             CliCommand::Token(arguments) => token::run(&arguments),
             CliCommand::MockAgent(arguments) => mock_agent::run(&arguments),
             CliCommand::Completions(arguments) => completions::run(&arguments, CliArgs::command()),

@@ -2,7 +2,7 @@
 
 use crate::app::StartError;
 use crate::config::ConfigProblems;
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -41,6 +41,12 @@ impl CliFailure {
     pub(super) fn report(self) -> CliExit {
         print_error(self.message);
         self.exit
+    }
+}
+
+impl Display for CliFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
     }
 }
 

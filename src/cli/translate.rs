@@ -1,42 +1,47 @@
 //! `diglot translate`: translates a recorded stream or request, offline.
 
 use super::dialect_arg;
+use super::frame_sink::{FrameSink, OutputFormat};
 use super::input::{self, IoFailure, READ_SIZE};
 use super::input_framing::ProtobufInput;
 use super::output::{CliExit, CliResult, print_error, with_plural};
+use super::recorded_input::{self, NO_REQUEST};
 use super::recording_reader::{EventPosition, NO_EVENT, PARTIAL_FRAME, ReadStop, read_recording};
+use super::stream_failure;
 use super::translate_explain::{TranslateExplainer, format_counts};
+use super::translate_recording::{RecordedOptions, translate_recording};
 use crate::codec::Framing;
-use crate::codec::sse::{self, SseLimits, SseStep};
+use crate::codec::sse::SseLimits;
 use crate::config;
 use crate::config::process::ALLOWS_SHORTCUT;
 use crate::dialect::PeerDialect;
-use crate::error::RejectionKind;
+use crate::inspect::RecordedRun;
 use crate::translate::explain_trace::ExplainTrace;
 use crate::translate::roundtrip::{self, RoundTrip, RoundTripOutcome};
 use crate::translate::{
-    EventLoss, EventRepair, GuardMode, RunIds, RunStateLimit, Stream, StreamError, StrictViolation, TranslationReport,
-    detect, request,
+    EventLoss, EventRepair, GuardMode, RunIds, Stream, StreamError, StrictViolation, TranslationReport, detect, request,
 };
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::io::{self, Write};
+use std::io::{self, BufReader, Cursor, Read, Write};
+use std::ops::Deref;
 use std::path::PathBuf;
 
 #[derive(clap::Args)]
 pub(super) struct TranslateArgs {
     /// Dialect of the input
-    #[arg(long, value_name = "DIALECT", value_parser = dialect_arg::parse_dialect, help = format!("Dialect of the input: {}", dialect_arg::dialect_help()))]
-    from: PeerDialect,
+    #[arg(long, value_name = "DIALECT", value_parser = dialect_arg::parse_dialect, help = format!("Dialect of the input [default for a recording of `diglot record`: its own]: {}", dialect_arg::dialect_help()))]
+    from: Option<PeerDialect>,
     /// Dialect of the output
-    #[arg(long, value_name = "DIALECT", value_parser = dialect_arg::parse_dialect, help = format!("Dialect of the output: {}", dialect_arg::dialect_help()))]
-    to: PeerDialect,
+    #[arg(long, value_name = "DIALECT", value_parser = dialect_arg::parse_dialect, help = format!("Dialect of the output [default for a recording of `diglot record`: its own]: {}", dialect_arg::dialect_help()))]
+    to: Option<PeerDialect>,
     /// The input is a request (RunAgentInput), not an event stream
     #[arg(long)]
     request: bool,
-    /// Format of the translated stream
-    #[arg(long, value_enum, default_value_t = OutputFormat::Sse)]
-    format: OutputFormat,
+    /// Format of the translated stream [default: sse; for a recording, what its client was sent]
+    #[arg(long, value_enum)]
+    format: Option<OutputFormat>,
     /// Format of the input stream
     #[arg(long, value_enum, default_value_t = InputFormat::Auto)]
     input: InputFormat,
@@ -61,19 +66,10 @@ pub(super) struct TranslateArgs {
     /// Run id of the run [default: from the input, else `run`]
     #[arg(long, value_name = "ID", requires = "thread")]
     run: Option<String>,
-    /// File to read, `-` for stdin. A stream may be SSE, NDJSON (one event per line) or AG-UI's protobuf
+    /// File to read, `-` for stdin. A stream may be SSE, NDJSON (one event per line), AG-UI's protobuf or
+    /// a recording of `diglot record`
     #[arg(default_value = "-")]
     file: PathBuf,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum OutputFormat {
-    /// server-sent events
-    Sse,
-    /// one JSON event per line
-    Ndjson,
-    /// frames of application/vnd.ag-ui.event+proto, for ag-ui alone
-    Proto,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -91,23 +87,90 @@ const DEFAULT_MAX_FRAME: &str = "10MiB";
 const MAX_DIFFERENCES: usize = 20;
 const MAX_VALUE_CHARS: usize = 160;
 
+/// The arguments, with the dialects that they or the recording name, and the opened input.
+struct TranslatePlan<'a> {
+    arguments: &'a TranslateArgs,
+    from: PeerDialect,
+    to: PeerDialect,
+    format: OutputFormat,
+    input: RefCell<Box<dyn Read>>,
+}
+
+impl Deref for TranslatePlan<'_> {
+    type Target = TranslateArgs;
+
+    fn deref(&self) -> &TranslateArgs {
+        self.arguments
+    }
+}
+
 pub(super) fn run(arguments: &TranslateArgs) -> CliResult {
-    let allows_proto = |peer: PeerDialect| !arguments.request && peer.dialect.is_canonical();
-    if (arguments.format == OutputFormat::Proto && !allows_proto(arguments.to))
-        || (arguments.input == InputFormat::Proto && !allows_proto(arguments.from))
+    let input = match input::open(&arguments.file).and_then(recorded_input::peek) {
+        Ok(input) => input,
+        Err(failure) => return failure.into_result(&arguments.file, CliExit::Ok),
+    };
+    if input.is_recording {
+        return translate_recorded(arguments, input.reader);
+    }
+    let (Some(from), Some(to)) = (arguments.from, arguments.to) else {
+        return Err(CliExit::Usage.failure(format_args!(
+            "{}: name the dialects with --from and --to; only a recording of `diglot record` names its own",
+            arguments.file.display()
+        )));
+    };
+    translate_input(arguments, from, to, input.reader)
+}
+
+/// Translates a recording of `diglot record` as its gateway did, unless the arguments say otherwise.
+fn translate_recorded(arguments: &TranslateArgs, reader: Box<dyn Read>) -> CliResult {
+    let run = match RecordedRun::read(BufReader::new(reader)) {
+        Ok(run) => run,
+        Err(error) => return IoFailure::from(error).into_result(&arguments.file, CliExit::Ok),
+    };
+    let file = arguments.file.display();
+    // A request goes from the client to the agent, so its dialects are the other way round.
+    let (agent, client) =
+        if arguments.request { (arguments.to, arguments.from) } else { (arguments.from, arguments.to) };
+    let settings =
+        run.settings_with(agent, client).map_err(|why| CliExit::Usage.failure(format_args!("{file}: {why}")))?;
+    if arguments.request {
+        let body = run.client_request;
+        let body = body.ok_or_else(|| CliExit::Problems.failure(format_args!("{file}: {NO_REQUEST}")))?;
+        return translate_input(arguments, settings.client, settings.agent, Box::new(Cursor::new(body)));
+    }
+    if arguments.roundtrip {
+        let agent_bytes = Box::new(Cursor::new(run.agent_bytes()));
+        return translate_input(arguments, settings.agent, settings.client, agent_bytes);
+    }
+    let options = RecordedOptions {
+        file: &arguments.file,
+        format: arguments.format,
+        explain: arguments.explain,
+        strict: arguments.strict,
+        ids: ids_of_args(arguments),
+    };
+    translate_recording(&options, &run, settings).or_else(|failure| failure.into_result(&arguments.file, CliExit::Ok))
+}
+
+fn translate_input(arguments: &TranslateArgs, from: PeerDialect, to: PeerDialect, input: Box<dyn Read>) -> CliResult {
+    let format = arguments.format.unwrap_or(OutputFormat::Sse);
+    let plan = TranslatePlan { arguments, from, to, format, input: RefCell::new(input) };
+    let allows_proto = |peer: PeerDialect| !plan.request && peer.dialect.is_canonical();
+    if (plan.format == OutputFormat::Proto && !allows_proto(to))
+        || (plan.arguments.input == InputFormat::Proto && !allows_proto(from))
     {
         return Err(CliExit::Usage.failure("--format proto and --input proto are only for event streams of ag-ui"));
     }
-    let result = match (arguments.request, arguments.roundtrip) {
-        (true, false) => translate_request(arguments),
-        (true, true) => roundtrip_request(arguments),
-        (false, true) => roundtrip_stream(arguments),
-        (false, false) => translate_stream(arguments),
+    let result = match (plan.request, plan.roundtrip) {
+        (true, false) => translate_request(&plan),
+        (true, true) => roundtrip_request(&plan),
+        (false, true) => roundtrip_stream(&plan),
+        (false, false) => translate_stream(&plan),
     };
     result.or_else(|stop| match stop {
-        ReadStop::Io(failure) => failure.into_result(&arguments.file, CliExit::Ok),
-        ReadStop::Stream(fault) => Ok(report_problem(arguments, describe_fault(&fault))),
-        ReadStop::PartialFrame => Ok(report_problem(arguments, PARTIAL_FRAME)),
+        ReadStop::Io(failure) => failure.into_result(&plan.file, CliExit::Ok),
+        ReadStop::Stream(fault) => Ok(report_problem(&plan, describe_fault(&fault))),
+        ReadStop::PartialFrame => Ok(report_problem(&plan, PARTIAL_FRAME)),
     })
 }
 
@@ -123,17 +186,18 @@ fn ids_of_args(arguments: &TranslateArgs) -> Option<RunIds> {
     Some(RunIds::new(arguments.thread.as_deref()?, arguments.run.as_deref()?))
 }
 
-fn ids_or_default(arguments: &TranslateArgs) -> RunIds {
+fn ids_or_default(arguments: &TranslatePlan<'_>) -> RunIds {
     ids_of_args(arguments).unwrap_or_else(|| RunIds::new("thread", "run"))
 }
 
-fn read_body(arguments: &TranslateArgs) -> Result<Vec<u8>, IoFailure> {
-    let mut body = input::read_all(&arguments.file)?;
+fn read_body(arguments: &TranslatePlan<'_>) -> Result<Vec<u8>, IoFailure> {
+    let mut body = Vec::new();
+    arguments.input.borrow_mut().read_to_end(&mut body).map_err(IoFailure::Input)?;
     body.truncate(body.trim_ascii_end().len());
     Ok(body)
 }
 
-fn translate_request(arguments: &TranslateArgs) -> Result<CliExit, ReadStop> {
+fn translate_request(arguments: &TranslatePlan<'_>) -> Result<CliExit, ReadStop> {
     let body = read_body(arguments)?;
     match request::translate_request(&body, arguments.from, arguments.to, &ids_or_default(arguments)) {
         Ok(translated) => {
@@ -161,7 +225,7 @@ fn translate_request(arguments: &TranslateArgs) -> Result<CliExit, ReadStop> {
     }
 }
 
-fn roundtrip_request(arguments: &TranslateArgs) -> Result<CliExit, ReadStop> {
+fn roundtrip_request(arguments: &TranslatePlan<'_>) -> Result<CliExit, ReadStop> {
     let body = read_body(arguments)?;
     let from = detect::detect_options(arguments.from, std::str::from_utf8(&body).into_iter());
     match roundtrip::roundtrip_request(&body, from, arguments.to, &ids_or_default(arguments)) {
@@ -170,25 +234,26 @@ fn roundtrip_request(arguments: &TranslateArgs) -> Result<CliExit, ReadStop> {
     }
 }
 
-fn report_problem(arguments: &TranslateArgs, what: impl Display) -> CliExit {
+fn report_problem(arguments: &TranslatePlan<'_>, what: impl Display) -> CliExit {
     print_error(format_args!("{}: {what}", arguments.file.display()));
     CliExit::Problems
 }
 
 /// Reads the recording to its end, or until `consumer` fails.
 fn read_events(
-    arguments: &TranslateArgs,
+    arguments: &TranslatePlan<'_>,
     consumer: &mut dyn FnMut(EventPosition, &str) -> Result<(), ReadStop>,
 ) -> Result<(), ReadStop> {
-    let protobuf = match arguments.input {
+    let protobuf = match arguments.arguments.input {
         InputFormat::Proto => ProtobufInput::Always,
         InputFormat::Auto if arguments.from.dialect.is_canonical() => ProtobufInput::Detect,
         InputFormat::Auto => ProtobufInput::Never,
     };
-    read_recording(input::open(&arguments.file)?, protobuf, arguments.max_frame, consumer)
+    let mut input = arguments.input.borrow_mut();
+    read_recording(&mut *input, protobuf, arguments.max_frame, consumer)
 }
 
-fn roundtrip_stream(arguments: &TranslateArgs) -> Result<CliExit, ReadStop> {
+fn roundtrip_stream(arguments: &TranslatePlan<'_>) -> Result<CliExit, ReadStop> {
     let mut positions = Vec::new();
     let mut events = Vec::new();
     let mut dropped = 0;
@@ -217,7 +282,7 @@ fn roundtrip_stream(arguments: &TranslateArgs) -> Result<CliExit, ReadStop> {
 
 /// Prints the result of a round trip. `positions` holds the events' positions, and is empty for a request.
 fn report_roundtrip(
-    arguments: &TranslateArgs,
+    arguments: &TranslatePlan<'_>,
     outcome: &RoundTripOutcome,
     positions: &[EventPosition],
     what: &str,
@@ -260,7 +325,7 @@ fn truncate_value(value: &str) -> String {
 
 /// A translation in progress.
 struct TranslateJob<'a, W> {
-    arguments: &'a TranslateArgs,
+    arguments: &'a TranslatePlan<'a>,
     stream: Stream,
     sink: FrameSink<W>,
     out: Vec<u8>,
@@ -270,7 +335,7 @@ struct TranslateJob<'a, W> {
     has_partial_frame: bool,
 }
 
-fn translate_stream(arguments: &TranslateArgs) -> Result<CliExit, ReadStop> {
+fn translate_stream(arguments: &TranslatePlan<'_>) -> Result<CliExit, ReadStop> {
     let limits = SseLimits { line: arguments.max_frame, frame: arguments.max_frame };
     let mut stream = Stream::new(arguments.from, arguments.to, ids_of_args(arguments), limits);
     if !*ALLOWS_SHORTCUT {
@@ -280,11 +345,7 @@ fn translate_stream(arguments: &TranslateArgs) -> Result<CliExit, ReadStop> {
         stream.write_as(Framing::Proto);
     }
     let mode = if arguments.strict { GuardMode::Strict } else { GuardMode::Repair };
-    let sink = FrameSink {
-        out: io::BufWriter::new(io::stdout().lock()),
-        format: arguments.format,
-        frames: sse::SseDecoder::new(SseLimits::UNLIMITED),
-    };
+    let sink = FrameSink::new(io::BufWriter::new(io::stdout().lock()), arguments.format);
     let mut job = TranslateJob {
         arguments,
         stream: stream.with_guard_mode(mode),
@@ -308,7 +369,7 @@ fn translate_stream(arguments: &TranslateArgs) -> Result<CliExit, ReadStop> {
     };
     let exit = job.finish_run(end);
     job.sink.write(&mut job.out).map_err(IoFailure::Output)?;
-    job.sink.out.flush().map_err(IoFailure::Output)?;
+    job.sink.flush().map_err(IoFailure::Output)?;
     job.print_summary();
     Ok(exit)
 }
@@ -361,26 +422,16 @@ impl<W: Write> TranslateJob<'_, W> {
         }
         if let Err(fault) = end {
             let report = self.stream.report();
-            let (kind, what) = match &fault {
+            let kind = stream_failure::rejection_kind(&fault);
+            let what = match &fault {
                 StreamError::Truncated { .. } => {
-                    let what = describe_empty_input(self.arguments.from, report);
-                    (RejectionKind::UpstreamTruncated, Some(what.unwrap_or_else(|| fault.to_string())))
+                    Some(describe_empty_input(self.arguments.from, report).unwrap_or_else(|| fault.to_string()))
                 }
-                StreamError::Framing(_) => (RejectionKind::FrameTooLarge, Some(describe_fault(&fault))),
-                StreamError::TooMuchState(RunStateLimit::PendingText { .. } | RunStateLimit::WrittenEvent { .. }) => {
-                    (RejectionKind::FrameTooLarge, Some(fault.to_string()))
-                }
-                StreamError::TooMuchState(_) => (RejectionKind::TooMuchOpen, Some(fault.to_string())),
-                // Only routes can set these limits.
-                StreamError::ForbiddenTool(_) => (RejectionKind::ToolNotAllowed, Some(fault.to_string())),
-                StreamError::OverBudget(_) => (RejectionKind::RunLimitReached, Some(fault.to_string())),
                 // Already printed, with its position.
-                StreamError::Violation(_) => (RejectionKind::ProtocolViolation, None),
+                StreamError::Violation(_) => None,
+                fault => Some(describe_fault(fault)),
             };
-            let message = match &fault {
-                StreamError::Violation(violation) => violation.to_string(),
-                _ => kind.text().to_owned(),
-            };
+            let message = stream_failure::message(&fault);
             self.stream.fail(kind.code(), &message, 0, &mut self.out);
             if let Some(what) = what {
                 print_error(format_args!("{file}: {what}; the output ends with an error event"));
@@ -415,28 +466,4 @@ fn describe_empty_input(from: PeerDialect, report: &TranslationReport) -> Option
             from.dialect.name
         ),
     })
-}
-
-/// Writes frames in the requested format.
-struct FrameSink<W> {
-    out: W,
-    format: OutputFormat,
-    frames: sse::SseDecoder,
-}
-
-impl<W: Write> FrameSink<W> {
-    fn write(&mut self, frames: &mut Vec<u8>) -> io::Result<()> {
-        match self.format {
-            OutputFormat::Sse | OutputFormat::Proto => self.out.write_all(frames)?,
-            OutputFormat::Ndjson => {
-                let mut rest = frames.as_slice();
-                while let SseStep::Frame(frame) = self.frames.next(&mut rest) {
-                    // White space between JSON tokens may contain newlines.
-                    writeln!(self.out, "{}", frame.data.replace('\n', " "))?;
-                }
-            }
-        }
-        frames.clear();
-        Ok(())
-    }
 }

@@ -33,6 +33,7 @@ mod upstream;
 pub(crate) mod enum_values;
 mod scalar;
 mod problem;
+pub(crate) mod dialect_text;
 mod kind;
 mod text;
 pub(crate) mod source;

@@ -45,5 +45,10 @@ mod demo_ids;
 mod test_options;
 mod demo_script;
 mod server;
+mod replay_agent;
 
+/// The routes of an agent.
+pub(crate) type AgentRouter = axum::Router;
+
+pub(crate) use replay_agent::{ReplayEnding, ReplayScript, replay_router};
 pub(crate) use server::{router, serve};

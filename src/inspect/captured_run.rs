@@ -25,7 +25,7 @@ const READ_BATCH: usize = 32 << 10;
 const RUN_OVERHEAD: usize = 2 << 10;
 
 /// Something that changed the state of the run's translator.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CaptureStep {
     /// the response of the agent began, in this framing
     Responded(Framing),
@@ -165,6 +165,10 @@ impl CapturedRun {
         log.entries.iter().map(|entry| (self.since_start(entry.now_ms), entry.step.clone())).collect()
     }
 
+    pub(super) fn conversation(&self) -> &ConversationState {
+        &self.conversation
+    }
+
     pub(super) fn charged(&self) -> usize {
         self.log.lock().charged
     }
@@ -174,7 +178,7 @@ impl CapturedRun {
     }
 
     /// Returns entries from the one with this index, with the bytes at this offset, of about [`READ_BATCH`].
-    fn copy_batch(&self, from: usize, offset: usize) -> (Vec<LogEntry>, Vec<u8>) {
+    pub(super) fn copy_batch(&self, from: usize, offset: usize) -> (Vec<LogEntry>, Vec<u8>) {
         let log = self.log.lock();
         let (mut entries, mut length) = (Vec::new(), 0);
         for entry in log.entries.get(from..).unwrap_or_default() {

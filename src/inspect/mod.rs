@@ -9,6 +9,8 @@
 //! bytes it reads, and a reader translates that input again, event by event, with an explanation of each. A reader that
 //! is slow delays no run: what it has not read when a run is evicted is gone.
 //!
+//! A recording is the same input as a file, with what the client was written.
+//!
 //! Headers are never captured, so no credential is; and a route can name content that is replaced before it is kept.
 //!
 //! Modules are listed in dependency order: each uses only those above it.
@@ -19,10 +21,21 @@ mod stream_settings;
 mod aligner;
 mod captured_run;
 mod store;
+mod replayed_stream;
+mod recording;
+mod recording_settings;
+mod run_recorder;
+mod recorded_run;
+#[cfg(test)]
+mod recording_tests;
 
 pub(crate) use captured_run::{
     CaptureStep, CapturedRequests, CapturedRun, ReaderStep, RunCapture, RunFacts, RunHead, RunReader,
 };
+pub(crate) use recorded_run::{RecordedItem, RecordedRun, RecordingError, RecordingLines};
+pub(crate) use recording::{RECORDING_START, RecordingEnd, RecordingLine};
 pub(crate) use redaction::Redaction;
+pub(crate) use replayed_stream::ReplayedStream;
+pub(crate) use run_recorder::RunRecorder;
 pub(crate) use store::{CaptureStore, ModeOverride, matches_glob};
 pub(crate) use stream_settings::StreamSettings;

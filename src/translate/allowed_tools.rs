@@ -35,6 +35,13 @@ impl AllowedTools {
         AllowedTools(names.into_iter().map(Box::from).collect())
     }
 
+    /// Returns the names, sorted.
+    pub(crate) fn names(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.0.iter().map(|name| &**name).collect();
+        names.sort_unstable();
+        names
+    }
+
     fn allows(&self, name: &str) -> bool {
         self.0.contains(name)
     }

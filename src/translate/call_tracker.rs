@@ -60,7 +60,12 @@ impl CallTracker {
         ids + memory_limits::map_size(&self.0)
     }
 
-    fn insert(&mut self, id: &str, answered: bool) {
+    /// Returns each call's id and whether it has a result.
+    pub(crate) fn calls(&self) -> impl Iterator<Item = (&str, bool)> {
+        self.0.iter().map(|(id, answered)| (&**id, *answered))
+    }
+
+    pub(crate) fn insert(&mut self, id: &str, answered: bool) {
         if (self.0.len() < IDS_LIMIT && id.len() <= memory_limits::MAX_ID_LEN) || self.0.contains_key(id) {
             self.0.insert(Box::from(id), answered);
         }

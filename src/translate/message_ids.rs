@@ -9,6 +9,8 @@
 //! A message that starts there with an id of an earlier run is renamed in the same way, to `<id>:<kind>:2` if that name
 //! is taken.
 
+mod recorded_ids;
+
 use super::carry::GATEWAY_KEY;
 use super::message::to_array;
 use super::report::TranslationReport;

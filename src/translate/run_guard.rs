@@ -7,6 +7,7 @@
 
 mod chunks;
 mod number_ids;
+mod recorded_conversation;
 
 use number_ids::NumberIds;
 

@@ -1,7 +1,7 @@
 //! Streams of the inspector: each reader looks by itself at what the runs have captured, so no run waits for a reader.
 
 use super::api_types::RunSummary;
-use crate::inspect::{CaptureStore, CapturedRun, ReaderStep, RunReader, matches_glob};
+use crate::inspect::{CaptureStore, CapturedRun, ReaderStep, RunReader, RunRecorder, matches_glob};
 use bytes::Bytes;
 use futures_util::stream::{Stream, unfold};
 use serde::Serialize;
@@ -77,6 +77,16 @@ pub(super) fn rows(run: &Arc<CapturedRun>, follow: bool) -> impl Stream<Item = L
             }
             reader = Some(returned);
         }
+    })
+}
+
+/// Streams a run as a recording, up to what has happened so far.
+pub(super) fn recording(run: &Arc<CapturedRun>) -> impl Stream<Item = Line> + Send + use<> {
+    unfold(RunRecorder::new(run), |mut recorder| async move {
+        let lines = tokio::task::spawn_blocking(move || recorder.next_lines().map(|lines| (lines, recorder)));
+        // Fails only if the process ends, or after a panic.
+        let (lines, recorder) = lines.await.ok()??;
+        Some((Ok(lines.into()), recorder))
     })
 }
 

@@ -1,0 +1,159 @@
+//! `check --against`: what clients of recorded runs would see differently under a changed configuration.
+
+use super::event_diff::{EventDifference, compare_events, read_events};
+use super::output::{CliExit, CliFailure, CliResult, print_error, print_line, with_plural};
+use super::recorded_agent::read_recording_file;
+use super::stream_failure;
+use crate::codec::Framing;
+use crate::codec::sse::SseLimits;
+use crate::config::dialect_text::format_dialect;
+use crate::config::{Config, RouteConfig};
+use crate::inspect::{CaptureStep, RECORDING_START, RecordedRun, ReplayedStream, StreamSettings};
+use crate::translate::{AllowedTools, ConversationState, request};
+use std::fs::{self, File};
+use std::io::Read;
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub(super) fn run(config: &Config, folder: &Path) -> CliResult {
+    let files = list_recordings(folder)?;
+    let mut differing = 0;
+    for file in &files {
+        let name = file.display();
+        let compared = read_recording_file(file).map_err(|failure| failure.to_string());
+        match compared.and_then(|run| compare(config, &run).map_err(|why| format!("{name}: {why}"))) {
+            Ok((route, differences)) if differences.is_empty() => {
+                print_line(format_args!("{name}: route {route}: the same"));
+            }
+            Ok((route, differences)) => {
+                differing += 1;
+                let count = with_plural(differences.len(), "difference");
+                print_line(format_args!("{name}: route {route}: {count}"));
+                differences.iter().all(print_line);
+            }
+            Err(why) => {
+                differing += 1;
+                print_line(why);
+            }
+        }
+    }
+    print_error(format_args!(
+        "{}: {}, of which {differing} would be different; `-` as recorded, `+` with this configuration",
+        folder.display(),
+        with_plural(files.len(), "recording")
+    ));
+    Ok(if differing > 0 { CliExit::Problems } else { CliExit::Ok })
+}
+
+/// Lists the recordings of a folder by name. Other files are skipped.
+fn list_recordings(folder: &Path) -> Result<Vec<PathBuf>, CliFailure> {
+    let unreadable = |error| {
+        CliExit::Unavailable
+            .failure(format_args!("{}: {error}; name a folder of recordings that this user may read", folder.display()))
+    };
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        if path.is_file() && is_recording(&path) {
+            files.push(path);
+        }
+    }
+    files.sort();
+    if files.is_empty() {
+        return Err(CliExit::Unavailable.failure(format_args!(
+            "{}: no recordings in this folder; make some with `diglot record -o {0}/`",
+            folder.display()
+        )));
+    }
+    Ok(files)
+}
+
+/// Returns whether a file begins as a recording does, or cannot be read, which is reported later.
+fn is_recording(path: &Path) -> bool {
+    let mut first = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(RECORDING_START.len() as u64).read_to_end(&mut first));
+    read.is_err() || first == RECORDING_START
+}
+
+/// Compares what the client was sent with what it would be sent. Returns the route's name and the differences.
+fn compare(config: &Config, run: &RecordedRun) -> Result<(String, Vec<EventDifference>), String> {
+    let route = find_route(config, run)?;
+    let settings = route_settings(config, route, run)?;
+    let conversation = conversation(&settings, run)?;
+    let unreadable = |_| "the client's stream cannot be read as events".to_owned();
+    let recorded = read_events(&run.client_bytes()).map_err(unreadable)?;
+    let now = read_events(&translate(&settings, conversation, run)).map_err(unreadable)?;
+    Ok((route.name.clone(), compare_events(&recorded, &now, &mut None)))
+}
+
+/// Finds the route of the same name, or the only one with the same dialects.
+fn find_route<'c>(config: &'c Config, run: &RecordedRun) -> Result<&'c RouteConfig, String> {
+    let head = &run.head;
+    if let Some(route) = config.routes.iter().find(|route| route.name == head.route) {
+        return Ok(route);
+    }
+    let has_dialects =
+        |route: &&RouteConfig| format_dialect(route.client) == head.client && format_dialect(route.agent) == head.agent;
+    let mut alike = config.routes.iter().filter(has_dialects);
+    match (alike.next(), alike.next()) {
+        (Some(route), None) => Ok(route),
+        (None, _) => Err(format!(
+            "no route: none is called `{}`, and none has clients of {} and an agent of {}",
+            head.route, head.client, head.agent
+        )),
+        (Some(one), Some(other)) => Err(format!(
+            "no route: none is called `{}`, and more than one has its dialects, such as `{}` and `{}`",
+            head.route, one.name, other.name
+        )),
+    }
+}
+
+/// Returns the settings that the run would have on this route.
+fn route_settings(config: &Config, route: &RouteConfig, run: &RecordedRun) -> Result<StreamSettings, String> {
+    // A client whose dialect is detected is what it was found to be.
+    let client = if route.client.is_auto { run.head.client_side()? } else { route.client };
+    let mut settings = run.settings_with(Some(route.agent), Some(client))?;
+    if !client.dialect.is_canonical() {
+        settings.framing = Framing::Sse;
+    }
+    let tools = route.access.tools.as_ref();
+    settings.tools = tools.map(|names| Arc::new(AllowedTools::new(names.iter().map(String::as_str))));
+    settings.guard = route.guard;
+    settings.limits = SseLimits { line: config.limits.frame, frame: config.limits.frame };
+    settings.max_events = route.access.run.events.map(NonZero::get);
+    settings.max_bytes = route.access.run.bytes.map(NonZero::get);
+    Ok(settings)
+}
+
+/// Returns what would be known of the thread's earlier runs, which depends on the dialects if there is a request.
+fn conversation(settings: &StreamSettings, run: &RecordedRun) -> Result<ConversationState, String> {
+    let Some(body) = &run.client_request else { return Ok(run.conversation()) };
+    let tools = settings.tools.as_deref();
+    request::translate_with_tools(body, settings.client, settings.agent, &settings.ids, tools)
+        .map(|translated| translated.conversation)
+        .map_err(|refusal| format!("the client's request would be refused: {refusal}"))
+}
+
+/// Returns what the client would be sent.
+fn translate(settings: &StreamSettings, conversation: ConversationState, run: &RecordedRun) -> Vec<u8> {
+    let mut stream = ReplayedStream::new(settings, conversation);
+    let mut out = Vec::new();
+    for (now_ms, step, bytes) in run.steps() {
+        if let Err(fault) = stream.apply(now_ms, step, bytes, &mut out) {
+            let code = stream_failure::rejection_kind(&fault).code().to_owned();
+            // The gateway's own message, unless the recording has another.
+            let failure = recorded_failure(run, &code).unwrap_or_else(|| (code, stream_failure::message(&fault)));
+            let _ = stream.apply(now_ms, &CaptureStep::Failed(Box::new(failure)), &[], &mut out);
+        }
+    }
+    out
+}
+
+/// Returns the code and message with which the gateway ended the recorded run, if for the same reason.
+fn recorded_failure(run: &RecordedRun, code: &str) -> Option<(String, String)> {
+    run.steps().find_map(|(_, step, _)| match step {
+        CaptureStep::Failed(failure) if failure.0 == code => Some((**failure).clone()),
+        _ => None,
+    })
+}

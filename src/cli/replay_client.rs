@@ -1,0 +1,112 @@
+//! The client of a recording, for `replay --as client`.
+
+use super::event_diff::{RunTolerance, compare_events, read_events};
+use super::local_gateway::block_on;
+use super::output::{CliExit, CliFailure, CliResult, print_line, with_plural};
+use super::recorded_agent::read_recording_file;
+use super::recorded_input::NO_REQUEST;
+use crate::codec::Framing;
+use crate::config;
+use crate::inspect::RecordedRun;
+use crate::net::http_client::{HttpClient, HttpLimits};
+use bytes::Bytes;
+use http::{Request, header};
+use serde_json::Value;
+use std::path::Path;
+use std::time::Duration;
+
+/// Longest stream that is read.
+const MAX_STREAM: usize = 256 << 20;
+
+#[derive(clap::Args)]
+pub(super) struct ClientArgs {
+    /// URL to which the client sends its request: a route of a gateway, or an agent
+    #[arg(long, value_name = "URL")]
+    to: Option<String>,
+
+    /// Header of the client's request, such as `authorization: Bearer x`; may be repeated
+    #[arg(long = "header", short = 'H', value_name = "NAME: VALUE")]
+    headers: Vec<String>,
+
+    /// Longest time of the client's run
+    #[arg(long, value_parser = config::parse_duration, value_name = "DURATION", default_value = "10m")]
+    timeout: Duration,
+}
+
+impl ClientArgs {
+    pub(super) const fn is_used(&self) -> bool {
+        self.to.is_some() || !self.headers.is_empty()
+    }
+}
+
+pub(super) fn run(file: &Path, arguments: &ClientArgs) -> CliResult {
+    let Some(to) = &arguments.to else {
+        return Err(CliExit::Usage.failure("--as client needs --to URL, such as --to http://127.0.0.1:8787/chat"));
+    };
+    let run = read_recording_file(file)?;
+    let name = file.display();
+    let body = run.client_request.clone();
+    let body = body.ok_or_else(|| CliExit::Problems.failure(format_args!("{name}: {NO_REQUEST}")))?;
+    let request = build_request(to, &arguments.headers, &run, body.clone())?;
+    let stream = block_on(send(to, request, arguments.timeout))?;
+    let unreadable = |_| CliExit::Problems.failure(format_args!("{to}: the answer cannot be read as events"));
+    let recorded = read_events(&run.client_bytes()).map_err(unreadable)?;
+    let came = read_events(&stream).map_err(unreadable)?;
+    let mut tolerance = RunTolerance::default();
+    if let Ok(request) = serde_json::from_slice(&body) {
+        collect_texts(&request, &mut tolerance);
+    }
+    let differences = compare_events(&recorded, &came, &mut Some(tolerance));
+    if differences.is_empty() {
+        print_line(format_args!("{name}: {} came as recorded", with_plural(came.len(), "event")));
+        return Ok(CliExit::Ok);
+    }
+    let count = with_plural(differences.len(), "difference");
+    print_line(format_args!("{name}: {count}; `-` recorded, `+` came from {to}"));
+    differences.iter().all(print_line);
+    Ok(CliExit::Problems)
+}
+
+fn build_request(to: &str, headers: &[String], run: &RecordedRun, body: Vec<u8>) -> Result<Request<Bytes>, CliFailure> {
+    let usage = |why: String| CliExit::Usage.failure(why);
+    let accept = match run.head.framing.as_str() {
+        "proto" => Framing::Proto.media_type(),
+        _ => Framing::Sse.media_type(),
+    };
+    let mut request = Request::post(to).header(header::CONTENT_TYPE, "application/json").header(header::ACCEPT, accept);
+    for field in headers {
+        let (field_name, value) =
+            field.split_once(':').ok_or_else(|| usage(format!("`{field}` is not a header: write NAME: VALUE")))?;
+        request = request.header(field_name.trim(), value.trim());
+    }
+    request.body(body.into()).map_err(|error| usage(format!("--to or --header: {error}")))
+}
+
+async fn send(to: &str, request: Request<Bytes>, timeout: Duration) -> Result<Bytes, CliFailure> {
+    let limits = HttpLimits {
+        timeout,
+        max_body: MAX_STREAM,
+        // Chunk framing may be as long as the events.
+        max_read: 2 * MAX_STREAM as u64,
+        plain_only_to_loopback: false,
+    };
+    let response = HttpClient::new(limits).send(request).await;
+    let response = response.map_err(|error| CliExit::Unavailable.failure(format_args!("{to}: {error}")))?;
+    if !response.status().is_success() {
+        return Err(CliExit::Problems.failure(format_args!(
+            "{to}: refused with {}; give the credentials of a caller with --header",
+            response.status()
+        )));
+    }
+    Ok(response.into_body())
+}
+
+/// Collects every string of the request: an id among them is the same in each run.
+fn collect_texts(value: &Value, tolerance: &mut RunTolerance) {
+    match value {
+        Value::String(text) => drop(tolerance.fixed.insert(text.clone())),
+        Value::Array(elements) => elements.iter().for_each(|element| collect_texts(element, tolerance)),
+        Value::Object(members) => members.values().for_each(|member| collect_texts(member, tolerance)),
+        _ => {}
+    }
+}

@@ -1,0 +1,202 @@
+use super::captured_run::{CaptureStep, RunHead};
+use super::recorded_run::{RecordedItem, RecordedRun};
+use super::recording::{RecordingEnd, RecordingLine};
+use super::replayed_stream::ReplayedStream;
+use super::run_recorder::RunRecorder;
+use super::store::CaptureStore;
+use super::stream_settings::StreamSettings;
+use crate::codec::Framing;
+use crate::codec::sse::SseLimits;
+use crate::config::dialect_text::parse_dialect;
+use crate::config::inspect::{CaptureMode, InspectConfig};
+use crate::inspect::CapturedRequests;
+use crate::translate::{AllowedTools, ConversationState, GuardMode, RunIds, request};
+use bytes::Bytes;
+use std::num::NonZero;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+const STARTED_MS: i64 = 1_732_650_000_000;
+
+const AGENT: &str = concat!(
+    "data: {\"type\":\"RUN_STARTED\",\"messageId\":\"m1\",\"role\":\"assistant\"}\n\n",
+    "data: {\"type\":\"BUSINESS_DATA_START\",\"messageId\":\"m1\",\"role\":\"assistant\"}\r\n\r\n",
+    ": ping\n\n",
+    "data: {\"type\":\"BUSINESS_DATA_CONTENT\",\"messageId\":\"m1\",\"delta\":\"你好\"}\n\n",
+);
+
+/// A second turn, whose agent repeats the id of the first.
+const REQUEST: &str = r#"{"threadId":"t\u4f60","runId":"r2","messages":[{"id":"u1","role":"user","content":"a"},
+    {"id":"m1","role":"assistant","content":"b","toolCalls":[{"id":"c1","type":"function","function":{"name":"ask","arguments":"{}"}}]},
+    {"id":"m1:text","role":"assistant","content":"c","metadata":{"diglot":{"id":"m1"}}}],"tools":[],"context":[]}"#;
+
+fn store() -> Arc<CaptureStore> {
+    let count = |number| NonZero::new(number).expect("positive");
+    CaptureStore::new(InspectConfig {
+        runs: count(10),
+        bytes: 1 << 20,
+        run_bytes: 1 << 20,
+        age: Duration::from_secs(60),
+    })
+}
+
+fn steps() -> Vec<(i64, CaptureStep, Vec<u8>)> {
+    let mut steps = vec![(3, CaptureStep::Responded(Framing::Sse), Vec::new())];
+    // Every character is cut.
+    let pieces = AGENT.as_bytes().chunks(7).enumerate();
+    steps.extend(pieces.map(|(at, piece)| (4 + at as i64, CaptureStep::Read(piece.len()), piece.to_vec())));
+    let failure = ("upstream_reset".to_owned(), "It \"broke\".\n".to_owned());
+    steps.push((200, CaptureStep::Failed(Box::new(failure)), Vec::new()));
+    steps
+}
+
+/// Captures a run; returns its recording, and what its client was written.
+fn record(is_kept: bool) -> (Vec<u8>, Vec<u8>) {
+    let store = store();
+    let agent = parse_dialect("hai:string").expect("known");
+    let client = parse_dialect("ag-ui-0:pin=0.0.53").expect("known");
+    let ids = RunIds::new("t", "r");
+    let request = request::translate_request(REQUEST.as_bytes(), client, agent, &ids).expect("a request");
+    let settings = StreamSettings {
+        agent,
+        client,
+        ids: request.ids.clone(),
+        limits: SseLimits { line: 4096, frame: 4096 },
+        guard: GuardMode::Repair,
+        tools: Some(Arc::new(AllowedTools::new(["ask"]))),
+        max_events: Some(100),
+        max_bytes: None,
+        framing: Framing::Sse,
+        frame_token: Some("tok".into()),
+    };
+    let head = RunHead {
+        route: "chat".into(),
+        caller: None,
+        request_id: "q".to_owned(),
+        mode: CaptureMode::Full,
+        started_ms: STARTED_MS,
+        started_at: Instant::now(),
+    };
+    let bodies = CapturedRequests { client: REQUEST.into(), agent: Bytes::from(request.body) };
+    let mut original = settings.create_stream(request.conversation.clone());
+    let capture = store.begin_run(head, settings, request.conversation, Some(bodies));
+    let mut written = Vec::new();
+    for (at_ms, step, bytes) in steps() {
+        let now_ms = STARTED_MS + at_ms;
+        match &step {
+            CaptureStep::Read(_) => {
+                capture.record_read(now_ms, &bytes);
+                original.push(&bytes, now_ms, &mut written).expect("no limit is near");
+            }
+            CaptureStep::Failed(failure) => {
+                original.fail(&failure.0, &failure.1, now_ms, &mut written);
+                capture.record_step(now_ms, step);
+            }
+            _ => capture.record_step(now_ms, step),
+        }
+    }
+    capture.record_end("upstream_error", Some("upstream_reset".to_owned()), None);
+    let run = store.find(1).expect("kept");
+    let mut recorder = RunRecorder::new(&run);
+    let mut recording = recorder.next_lines().expect("a head");
+    if !is_kept {
+        drop((store, capture, run));
+    }
+    while let Some(lines) = recorder.next_lines() {
+        recording.extend_from_slice(&lines);
+    }
+    (recording, written)
+}
+
+#[test]
+fn a_recording_holds_the_input_and_gives_the_same_bytes_again() {
+    let (recording, written) = record(true);
+    let run = RecordedRun::read(recording.as_slice()).unwrap_or_else(|error| panic!("{}: {error}", error.line));
+    assert_eq!(String::from_utf8(run.client_bytes()), String::from_utf8(written.clone()));
+    assert_eq!((run.agent_bytes(), run.end), (AGENT.into(), RecordingEnd::Ended { missed_bytes: 0 }));
+    assert_eq!(run.client_request.as_deref(), Some(REQUEST.as_bytes()));
+    assert_eq!((run.head.agent.as_str(), run.head.client.as_str()), ("hai:content=string", "ag-ui-0:pin=0.0.53"));
+    assert_eq!(run.head.outcome.as_deref(), Some("upstream_error"));
+    assert_eq!(run.items.iter().map(|(at_ms, _)| *at_ms).max(), Some(200));
+    assert!(run.items.iter().any(|(_, item)| matches!(item, RecordedItem::Client(_))));
+
+    let settings = run.head.settings().expect("settings");
+    let mut stream = ReplayedStream::new(&settings, run.conversation());
+    let mut again = Vec::new();
+    for (now_ms, step, bytes) in run.steps() {
+        stream.apply(now_ms, step, bytes, &mut again).expect("no limit is near");
+    }
+    assert_eq!(String::from_utf8(again), String::from_utf8(written.clone()));
+    // The agent's id is one of an earlier run, so this depends on what was known.
+    assert!(String::from_utf8_lossy(&written).contains("m1:text:2"), "{}", String::from_utf8_lossy(&written));
+}
+
+#[test]
+fn a_run_that_was_forgotten_meanwhile_ends_with_a_line_that_says_so() {
+    let (recording, _) = record(false);
+    assert!(recording.ends_with(b"{\"gone\":true}\n"));
+    let run = RecordedRun::read(recording.as_slice()).expect("whole");
+    assert_eq!((run.end, run.items.len()), (RecordingEnd::Gone, 0));
+}
+
+#[test]
+fn lines_come_back_as_they_were_written() {
+    let mut lines: Vec<RecordingLine> = steps()
+        .into_iter()
+        .map(|(at_ms, step, bytes)| RecordingLine::Step { at_ms: at_ms as u64, step, bytes })
+        .collect();
+    for step in [
+        CaptureStep::Responded(Framing::Proto),
+        CaptureStep::Followed(None),
+        CaptureStep::Followed(Some("r".into())),
+        CaptureStep::Reconnected,
+        CaptureStep::BodyEnded,
+        CaptureStep::Cancelled,
+    ] {
+        lines.push(RecordingLine::Step { at_ms: 1, step, bytes: Vec::new() });
+    }
+    lines.push(RecordingLine::Client { at_ms: 2, bytes: vec![0, 255] });
+    lines.push(RecordingLine::AgentRequest(b"{}".to_vec()));
+    lines.push(RecordingLine::Known(ConversationState::default().to_recorded()));
+    for end in [RecordingEnd::Ended { missed_bytes: 7 }, RecordingEnd::Running, RecordingEnd::Gone] {
+        lines.push(RecordingLine::End(end));
+    }
+    for line in lines {
+        let mut text = Vec::new();
+        line.write(&mut text);
+        let text = String::from_utf8(text).expect("JSON");
+        assert_eq!(RecordingLine::parse(&text), Ok(line), "{text}");
+    }
+}
+
+#[test]
+fn bad_files_are_refused_with_the_line_and_the_cause() {
+    let (recording, _) = record(true);
+    let recording = String::from_utf8(recording).expect("JSON");
+    let lines: Vec<&str> = recording.lines().collect();
+    let head = lines[0];
+    let cases = [
+        (String::new(), 1, "the file is empty"),
+        ("data: {}\n\n".to_owned(), 1, "not a recording"),
+        (head.replace("\"diglot_recording\":1", "\"diglot_recording\":2"), 1, "version 2 of the format"),
+        (head.replace("\"route\"", "\"rout\""), 1, "unknown field `rout`"),
+        (head.to_owned(), 2, "the file ends before the recording does"),
+        (format!("{head}\n{{\"at_ms\":1,\"agent\":"), 2, "EOF while parsing"),
+        (format!("{head}\n{{\"at_ms\":1}}"), 2, "no line of this format"),
+        (format!("{head}\n{{\"agent\":\"x\"}}"), 2, "`at_ms` is missing"),
+        (format!("{head}\n{{\"at_ms\":1,\"step\":\"jumped\"}}"), 2, "unknown step `jumped`"),
+        (format!("{head}\n{{\"at_ms\":1,\"agent_base64\":\"!\"}}"), 2, "`agent_base64` is not base64"),
+        (format!("{head}\n{{\"known\":{{}}}}"), 2, "`known` has another form"),
+        (format!("{head}\n{{\"at_ms\":-1,\"agent\":\"x\"}}"), 2, "invalid value"),
+        (format!("{recording}{head}"), lines.len() + 1, "something follows the end"),
+    ];
+    for (text, line, cause) in cases {
+        let error = RecordedRun::read(text.as_bytes()).expect_err(cause);
+        assert_eq!(error.line, line, "{error}");
+        assert!(error.to_string().contains(cause), "{error} is not {cause}");
+    }
+    let mut bytes = head.as_bytes().to_vec();
+    bytes.extend_from_slice(b"\n\xff\n");
+    assert!(RecordedRun::read(bytes.as_slice()).expect_err("bytes").to_string().starts_with("the line is not UTF-8"));
+}
