@@ -1,4 +1,4 @@
-//! Which routes of the running gateway are captured, for `inspect` and `tap`.
+//! The capture modes of the routes of the running gateway, for `inspect` and `tap`.
 
 use super::local_gateway;
 use super::output::{CliExit, CliFailure};

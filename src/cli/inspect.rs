@@ -1,4 +1,4 @@
-//! `diglot inspect`: switches the capture of runs on and off, and shows which routes are captured and where the page is.
+//! `diglot inspect`: switches the capture of runs, and shows the captured routes and the address of the page.
 
 use super::capture_modes::{self, CaptureModes, RouteCapture};
 use super::local_gateway::{self, RunDirArgs};
@@ -23,7 +23,7 @@ Exit codes: 0 ok, 1 no route matches or the page has no listener, 2 usage, 69 no
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct InspectArgs {
-    /// What to do
+    /// Action
     #[arg(value_enum)]
     action: InspectAction,
 

@@ -1,4 +1,4 @@
-//! What the gateway sends about a captured run, for `tap` and `top`.
+//! A captured run as the gateway describes it, for `tap` and `top`.
 
 use serde::Deserialize;
 

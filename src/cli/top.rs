@@ -49,7 +49,7 @@ pub(super) struct TopArgs {
     once: bool,
 }
 
-/// What the gateway answered at one time.
+/// The answers of the gateway at one time.
 #[derive(Debug)]
 struct TopAnswer {
     sample: TopSample,

@@ -25,7 +25,7 @@ data: {"type":"RUN_FINISHED","messageId":"m","role":"assistant","timestamp":5}
 
 "#;
 
-/// A configuration with the route `chat` before a HAI agent, and a folder for its sockets that is gone when the test is.
+/// A configuration before a HAI agent, and a folder for its sockets that is gone when the test is.
 struct InspectSetup {
     file: TempFile,
     run_dir: PathBuf,
@@ -89,7 +89,8 @@ impl Tap {
         let file = std::fs::File::create(errors.path()).expect("a file");
         let mut command = setup.command(&[&["tap"], arguments].concat());
         let tap = Tap { process: Process::start(command.stderr(Stdio::from(file)), true), errors };
-        gateway.next_log("runs tapped").await;
+        let routes = arguments.iter().skip_while(|option| **option != "--route").nth(1).unwrap_or(&"*");
+        while gateway.next_log("runs tapped").await["routes"] != **routes {}
         tap
     }
 
@@ -152,8 +153,9 @@ async fn tap_shows_both_sides_of_a_run() {
 
     let text = setup.text(&["tap", "--kept", "--format", "text"]);
     assert!(text.starts_with("#1 chat  agent hai → client ag-ui  thread t1  run r1  at "), "{text}");
-    let pair = text.lines().find(|line| line.contains("BUSINESS_DATA_CONTENT")).expect("a row");
-    assert!(pair.contains(" changed  TEXT_MESSAGE_CONTENT") && pair.contains("delta=\"你好\""), "{text}");
+    let pair = text.lines().find(|line| line.contains("BUSINESS_DATA_END")).expect("a row");
+    assert!(pair.contains("messageId=\"a1\" timestamp=4") && pair.contains(" changed  TEXT_MESSAGE_END"), "{text}");
+    assert!(text.contains(" split    TEXT_MESSAGE_START") && text.contains("delta=\"你好\""), "{text}");
     assert!(text.contains("#1 finished after ") && text.contains("5 events of the agent, 5 for the client"), "{text}");
     // Without colours, since it is no terminal.
     assert!(!text.contains('\x1b'), "{text}");
@@ -323,7 +325,10 @@ async fn tap_reports_what_failed_and_what_was_refused() {
     client.send(post("/chat", "", &body)).await;
     assert_eq!(client.read_answer().await.status, 403);
     let refused = text(&mut tap, " refused after").await;
-    assert!(refused.contains("tool_not_allowed: A tool is not allowed on this route. Remove"), "{refused}");
+    assert!(
+        refused.contains("tool_not_allowed: /tools/0/name: the tool `delete` is not allowed on this route"),
+        "{refused}"
+    );
     // The counts are compared with those of the start, so the first request may be part of those.
     let mut unmatched = None;
     while unmatched.is_none() {

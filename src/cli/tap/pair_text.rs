@@ -22,7 +22,7 @@ const ONE_LINE_COLUMNS: usize = 64;
 /// Bytes of a member that can be shown at most.
 const SHOWN_BYTES: usize = 2048;
 
-/// How text is set off on a terminal with colours.
+/// Emphasis of a text on a terminal with colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TextStyle {
     Plain,
@@ -281,7 +281,10 @@ fn describe_end(outcome: &str, code: Option<&str>, message: Option<&str>) -> Opt
         Some(code) => format!("{code}: {text}"),
         None => text.to_owned(),
     });
-    Some([sentence.as_deref(), hint].into_iter().flatten().collect::<Vec<_>>().join(" "))
+    Some(match (sentence, hint) {
+        (Some(sentence), Some(hint)) => format!("{}. {hint}", sentence.trim_end_matches('.')),
+        (sentence, hint) => sentence.unwrap_or_else(|| hint.unwrap_or_default().to_owned()),
+    })
 }
 
 fn find_rejection(code: &str) -> Option<RejectionKind> {

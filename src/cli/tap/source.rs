@@ -47,7 +47,7 @@ pub(super) enum TapEvent {
     Failed(io::Error),
 }
 
-/// What is read.
+/// The runs to read.
 #[derive(Clone, Debug)]
 pub(super) struct TapRequest {
     pub(super) run_dir: PathBuf,

@@ -1,4 +1,4 @@
-//! What the gateway's tap sends, line by line.
+//! The lines of the gateway's tap, and the choice among them.
 
 use super::super::run_line::RunLine;
 use crate::inspect::matches_glob;

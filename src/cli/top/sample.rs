@@ -1,4 +1,4 @@
-//! What the gateway has counted for each route at one time, and what happened between two times.
+//! The counts of the gateway for each route at one time, and the changes between two times.
 
 use super::super::metrics_text::{MetricSeries, MetricsText};
 use std::collections::BTreeMap;
@@ -75,7 +75,7 @@ impl TopSample {
 
 impl HistogramCounts {
     /// Returns the values since an earlier time; all of them if the gateway was started since.
-    pub(super) fn since(&self, earlier: &HistogramCounts) -> HistogramCounts {
+    pub(super) fn subtract(&self, earlier: &HistogramCounts) -> HistogramCounts {
         let before = |bound: f64| earlier.0.iter().find(|(own, _)| *own == bound).map_or(0, |(_, count)| *count);
         let changes = self.0.iter().map(|(bound, count)| count.checked_sub(before(*bound)).map(|left| (*bound, left)));
         changes.collect::<Option<_>>().map_or_else(|| self.clone(), HistogramCounts)
@@ -144,8 +144,8 @@ process_resident_memory_bytes 1.5e+07
         assert_eq!(all.quantile(0.99), Some(0.5));
         assert_eq!(HistogramCounts(vec![(0.1, 0), (f64::INFINITY, 0)]).quantile(0.5), None);
         let earlier = HistogramCounts(vec![(0.1, 5), (0.5, 5), (f64::INFINITY, 5)]);
-        assert_eq!(all.since(&earlier).0, [(0.1, 0), (0.5, 4), (f64::INFINITY, 5)]);
+        assert_eq!(all.subtract(&earlier).0, [(0.1, 0), (0.5, 4), (f64::INFINITY, 5)]);
         // After a restart there are fewer.
-        assert_eq!(earlier.since(&all).0, earlier.0);
+        assert_eq!(earlier.subtract(&all).0, earlier.0);
     }
 }

@@ -25,7 +25,7 @@ const HELP: &[&str] = &[
     "REFUSED   requests that started no run, since the gateway started",
 ];
 
-/// What the operator has chosen.
+/// The choices of the operator.
 #[derive(Debug, Default)]
 pub(super) struct ScreenState {
     pub(super) order: SortOrder,
@@ -37,7 +37,7 @@ pub(super) struct ScreenState {
     offset: usize,
 }
 
-/// What one frame shows.
+/// The texts of one frame.
 #[derive(Debug, Default)]
 pub(super) struct ScreenContent {
     pub(super) summary: String,

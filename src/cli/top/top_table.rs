@@ -109,7 +109,7 @@ fn view_route(name: &str, counts: &RouteCounts, window: SampleWindow<'_>) -> Rou
     let recent = find(window.recent);
     let per_second =
         |value: fn(&RouteCounts) -> u64| recent.as_ref().map(|recent| rate(value(recent), value(counts), seconds));
-    let first_event = counts.first_event.since(&find(window.earlier).unwrap_or_default().first_event);
+    let first_event = counts.first_event.subtract(&find(window.earlier).unwrap_or_default().first_event);
     let failures = counts.ended.iter().filter(|(outcome, _)| *outcome != "finished");
     let failed: u64 = failures.clone().map(|(_, count)| count).sum();
     let refused: u64 = counts.refused.values().sum();

@@ -1,3 +1,5 @@
+//! The text of rows and ends, and agents that try to draw on the terminal.
+
 use super::super::tap_line::CarriedLine;
 use super::*;
 
@@ -10,7 +12,7 @@ fn format_with(columns: usize, row: &RowLine) -> String {
 }
 
 #[test]
-fn pairs_stand_beside_each_other() {
+fn pairs_stand_on_one_line() {
     let row = RowLine {
         at_ms: 1204,
         agent: Some(event("SAY", r#"{"type":"SAY","text":"你好"}"#)),
