@@ -9,7 +9,7 @@ mod drain;
 pub(crate) use reload::ConfigSource;
 pub(crate) use start_error::StartError;
 
-use crate::admin::{self, AdminState, InspectState, ProcessHandle};
+use crate::admin::{self, AdminState, InspectState, InspectorToken, ProcessHandle};
 use crate::config::Config;
 use crate::config::listen::ListenerConfig;
 use crate::net::SwapCell;
@@ -38,6 +38,7 @@ use upgrade::{LocalEndpoint, Predecessor};
 
 const DATA: &str = label::PlaneKind::Data.label();
 const STATUS: &str = label::PlaneKind::Status.label();
+const INSPECTOR: &str = label::PlaneKind::Inspector.label();
 
 const STATUS_THREADS: usize = 1;
 
@@ -54,6 +55,8 @@ pub(crate) struct App {
     tracing: TraceProvider,
     data_listeners: Vec<Listener>,
     status_listeners: Vec<Listener>,
+    inspector_listeners: Vec<Listener>,
+    inspector_token: InspectorToken,
     local: Option<LocalEndpoint>,
     predecessor: Option<Predecessor>,
 }
@@ -82,13 +85,28 @@ impl App {
         let mut predecessor = find_predecessor(config.process.run_dir.as_deref(), start)?;
         let data_listeners = bind_plane(DATA, &config.data, predecessor.as_mut())?;
         let status_listeners = bind_plane(STATUS, &config.status, predecessor.as_mut())?;
+        let inspector_listeners = bind_plane(INSPECTOR, &config.inspector, predecessor.as_mut())?;
+        let inspector_token = InspectorToken::new().map_err(StartError::Internal)?;
         let local = match &config.process.run_dir {
             Some(run_dir) => {
-                Some(LocalEndpoint::bind(run_dir, [(DATA, &data_listeners), (STATUS, &status_listeners)])?)
+                let planes = [(DATA, &data_listeners), (STATUS, &status_listeners), (INSPECTOR, &inspector_listeners)];
+                Some(LocalEndpoint::bind(run_dir, planes)?)
             }
             None => None,
         };
-        Ok(App { config, source, metrics, policy, tracing, data_listeners, status_listeners, local, predecessor })
+        Ok(App {
+            config,
+            source,
+            metrics,
+            policy,
+            tracing,
+            data_listeners,
+            status_listeners,
+            inspector_listeners,
+            inspector_token,
+            local,
+            predecessor,
+        })
     }
 
     /// Returns the data plane's first network address.
@@ -101,12 +119,30 @@ impl App {
         self.status_listeners.iter().find_map(Listener::bound_address)
     }
 
+    /// Returns the address of the inspector's page with its token, if it has a listener.
+    pub(crate) fn inspector_url(&self) -> Option<String> {
+        let address = self.inspector_listeners.iter().find_map(Listener::bound_address)?;
+        Some(self.inspector_token.url(address))
+    }
+
     pub(crate) fn serve(self) -> Result<(), StartError> {
         let lifecycle = Lifecycle::default();
         let gateway = self.build_gateway(&lifecycle)?;
         let listening = self.listening_events();
-        let App { config, source, metrics, policy, tracing, data_listeners, status_listeners, local, predecessor } =
-            self;
+        let inspector_url = self.inspector_url();
+        let App {
+            config,
+            source,
+            metrics,
+            policy,
+            tracing,
+            data_listeners,
+            status_listeners,
+            inspector_listeners,
+            inspector_token,
+            local,
+            predecessor,
+        } = self;
         let drain_signals = Arc::new(PlaneDrainSignals::default());
         let (process, reload_requests) = ProcessHandle::new();
 
@@ -124,13 +160,23 @@ impl App {
             drain_signals: &drain_signals,
         };
         let swap_gateway = planes.add_data(&mut server, data_listeners, Arc::clone(&gateway), clusters);
-        planes.add_status(&mut server, status_listeners, status_routes.clone());
+        planes.add_status(&mut server, STATUS, status_listeners, status_routes.clone());
         let effective_config = source.as_ref().map(|source| source.effective_config.clone()).unwrap_or_default();
         let effective_config = SwapCell::new(Arc::new(effective_config));
-        let config = SwapCell::new(Arc::new(config));
+        let checked = SwapCell::new(Arc::new(config.clone()));
+        let inspect = InspectState {
+            captures: Arc::clone(&gateway.captures),
+            config: checked.clone(),
+            effective_config: effective_config.clone(),
+            url: inspector_url.map(Into::into),
+        };
+        if !inspector_listeners.is_empty() {
+            let routes = admin::inspector(inspect.clone(), status_routes.clone(), inspector_token);
+            planes.add_status(&mut server, INSPECTOR, inspector_listeners, routes);
+        }
+        let config = checked;
         if let Some(local) = &local {
-            let inspect = InspectState { captures: Arc::clone(&gateway.captures), config: config.clone() };
-            let router = admin::control(admin_state(local, &process, &effective_config, inspect), status_routes);
+            let router = admin::control(admin_state(local, &process, inspect), status_routes);
             let admin = serve_admin(local.listener()?, router, Arc::clone(&drain_signals));
             server.add_service(run_once("admin", admin));
         }
@@ -187,7 +233,8 @@ impl App {
     }
 
     fn listening_events(&self) -> Vec<internal_event::ListenerStarted> {
-        let planes = [(DATA, &self.data_listeners), (STATUS, &self.status_listeners)];
+        let planes =
+            [(DATA, &self.data_listeners), (STATUS, &self.status_listeners), (INSPECTOR, &self.inspector_listeners)];
         let events = planes.into_iter().flat_map(|(plane, listeners)| {
             listeners.iter().map(move |listener| {
                 let tls = listener.config.tls.is_some();
@@ -241,12 +288,12 @@ impl PlaneBuilder<'_> {
         }
     }
 
-    /// Adds the status plane, on a separate runtime so that it responds while the data plane is busy.
-    fn add_status(&self, server: &mut Server, listeners: Vec<Listener>, routes: Router) {
+    /// Adds the status plane or the inspector, on a separate runtime so that it responds while the data plane is busy.
+    fn add_status(&self, server: &mut Server, name: &'static str, listeners: Vec<Listener>, routes: Router) {
         let connection_limit = ConnectionLimit::for_status();
         let edge = EdgeServer::for_status(routes, &self.config.limits, self.bounds(&connection_limit));
         let plane = PlaneConfig {
-            name: STATUS,
+            name,
             threads: STATUS_THREADS,
             listeners,
             connection_limit,
@@ -290,20 +337,10 @@ fn bind_plane(
     bound.collect()
 }
 
-fn admin_state(
-    local: &LocalEndpoint,
-    process: &ProcessHandle,
-    effective_config: &SwapCell<String>,
-    inspect: InspectState,
-) -> AdminState {
+fn admin_state(local: &LocalEndpoint, process: &ProcessHandle, inspect: InspectState) -> AdminState {
     let sockets = local.handover_sockets.clone();
     let run_dir = local.run_dir.clone();
-    AdminState {
-        process: process.clone(),
-        effective_config: effective_config.clone(),
-        hand_over: Arc::new(move || sockets.hand_over(&run_dir)),
-        inspect,
-    }
+    AdminState { process: process.clone(), hand_over: Arc::new(move || sockets.hand_over(&run_dir)), inspect }
 }
 
 async fn serve_admin(listener: UnixListener, router: Router, drain_signals: Arc<PlaneDrainSignals>) {

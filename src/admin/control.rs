@@ -3,7 +3,6 @@
 
 use super::commands::{ProcessHandle, ShutdownCommand};
 use super::inspect::{self, InspectState};
-use crate::net::SwapCell;
 use crate::telemetry::log;
 use axum::Router;
 use axum::extract::State;
@@ -16,17 +15,16 @@ pub(crate) type HandOverFn = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 #[derive(Clone)]
 pub(crate) struct AdminState {
     pub(crate) process: ProcessHandle,
-    pub(crate) effective_config: SwapCell<String>,
     pub(crate) hand_over: HandOverFn,
     pub(crate) inspect: InspectState,
 }
 
 pub(crate) fn router(control: AdminState, status: Router) -> Router {
-    let inspect = inspect::router(control.inspect.clone());
+    let inspect = inspect::router(control.inspect.clone())
+        .merge(Router::new().route("/inspect/v1/url", get(inspect::show_url)).with_state(control.inspect.clone()));
     let own = Router::new()
         .route("/drain", post(drain))
         .route("/reload", post(reload))
-        .route("/config", get(show_config))
         .route("/log-level", get(log_level).put(set_log_level).post(set_log_level))
         .route("/upgrade/sockets", post(hand_over_sockets))
         .route("/upgrade/done", post(finish_takeover))
@@ -48,10 +46,6 @@ fn respond(result: Result<String, String>, failure: StatusCode) -> (StatusCode, 
 
 async fn reload(State(control): State<AdminState>) -> (StatusCode, String) {
     respond(control.process.reload_and_wait().await, StatusCode::UNPROCESSABLE_ENTITY)
-}
-
-async fn show_config(State(control): State<AdminState>) -> String {
-    String::clone(&control.effective_config.load())
 }
 
 async fn log_level() -> String {

@@ -30,6 +30,9 @@ const MAX_OVERRIDE_SECONDS: u64 = 86_400;
 pub(crate) struct InspectState {
     pub(crate) captures: Arc<CaptureStore>,
     pub(crate) config: SwapCell<Config>,
+    pub(crate) effective_config: SwapCell<String>,
+    /// address of the page with its token, if it has a listener
+    pub(crate) url: Option<Arc<str>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -39,6 +42,8 @@ struct StreamQuery {
     follow: u8,
     /// name of the routes, in which `*` stands for any characters
     route: Option<String>,
+    /// id of the run after which a tap begins, in place of the last one
+    after: Option<u64>,
 }
 
 pub(crate) fn router(state: InspectState) -> Router {
@@ -48,6 +53,7 @@ pub(crate) fn router(state: InspectState) -> Router {
         .route("/inspect/v1/runs/{id}/rows", get(stream_rows))
         .route("/inspect/v1/runs/{id}/recording", get(download_recording))
         .route("/inspect/v1/tap", get(tap))
+        .route("/config", get(show_config))
         .route("/inspect/v1/mode", get(show_modes).put(set_mode))
         .with_state(state)
 }
@@ -92,7 +98,7 @@ async fn download_recording(State(state): State<InspectState>, Path(id): Path<u6
 async fn tap(State(state): State<InspectState>, Query(query): Query<StreamQuery>) -> Response {
     let route = query.route.unwrap_or_else(|| "*".to_owned());
     internal_event::RunsTapped { routes: &route }.emit();
-    ndjson(Body::from_stream(streams::tap(state.captures, route, query.follow == 1)))
+    ndjson(Body::from_stream(streams::tap(state.captures, route, query.follow == 1, query.after)))
 }
 
 async fn show_modes(State(state): State<InspectState>) -> Json<RouteModes> {
@@ -117,6 +123,19 @@ async fn set_mode(State(state): State<InspectState>, Json(change): Json<ModeChan
     let set = change.mode.map(|mode| ModeOverride { route: change.route.clone(), mode: mode.into(), until });
     state.captures.set_override(&change.route, set);
     Json(RouteModes::new(&config, &state.captures)).into_response()
+}
+
+/// Shows the effective configuration, with masked secrets.
+async fn show_config(State(state): State<InspectState>) -> String {
+    String::clone(&state.effective_config.load())
+}
+
+/// Shows the address of the page. Only for the Unix socket, since it contains the token.
+pub(super) async fn show_url(State(state): State<InspectState>) -> (StatusCode, String) {
+    match &state.url {
+        Some(url) => (StatusCode::OK, format!("{url}\n")),
+        None => (StatusCode::NOT_FOUND, "the inspector has no listener; set `listeners.inspector`\n".to_owned()),
+    }
 }
 
 fn unknown_run() -> Response {

@@ -3,6 +3,8 @@
 
 mod commands;
 mod inspect;
+mod page;
+mod inspector;
 mod control;
 mod socket;
 mod line_stream;
@@ -12,6 +14,7 @@ mod status;
 pub(crate) use commands::{ProcessHandle, ReloadRequest, ReloadResult, ShutdownCommand};
 pub(crate) use control::{AdminState, router as control};
 pub(crate) use inspect::InspectState;
+pub(crate) use inspector::{InspectorToken, router as inspector};
 pub(crate) use line_stream::{LineStream, open_stream, request};
 pub(crate) use probe::{ProbeTarget, probe};
 pub(crate) use socket::{

@@ -88,7 +88,7 @@ pub(super) struct LocalEndpoint {
 }
 
 impl LocalEndpoint {
-    pub(super) fn bind(run_dir: &Path, planes: [(&str, &Vec<Listener>); 2]) -> Result<LocalEndpoint, StartError> {
+    pub(super) fn bind(run_dir: &Path, planes: [(&str, &Vec<Listener>); 3]) -> Result<LocalEndpoint, StartError> {
         let bind = || {
             let socket = AdminSocket::bind(run_dir)?;
             let handover_sockets = HandoverSockets::from_planes(planes)?;
@@ -108,7 +108,7 @@ impl LocalEndpoint {
 pub(super) struct HandoverSockets(Arc<Mutex<HashMap<String, OwnedFd>>>);
 
 impl HandoverSockets {
-    fn from_planes(planes: [(&str, &Vec<Listener>); 2]) -> io::Result<HandoverSockets> {
+    fn from_planes(planes: [(&str, &Vec<Listener>); 3]) -> io::Result<HandoverSockets> {
         let mut copies = HashMap::new();
         for (plane, listeners) in planes {
             let configs: Vec<_> = listeners.iter().map(|listener| listener.config.clone()).collect();

@@ -17,6 +17,9 @@ pub(super) struct DemoArgs {
     /// Address of /livez, /readyz and /metrics
     #[arg(long, default_value = "127.0.0.1:8788", value_name = "ADDRESS")]
     status: SocketAddr,
+    /// Address of the page that shows what both sides of a run said
+    #[arg(long, default_value = "127.0.0.1:8789", value_name = "ADDRESS")]
+    inspector: SocketAddr,
     /// Milliseconds between two events of an agent
     #[arg(long, default_value_t = 40, value_name = "MS")]
     pace: u64,
@@ -99,10 +102,15 @@ fn bind_demo(arguments: &DemoArgs, routes: &[DemoRoute]) -> Result<App, Box<dyn 
 /// configuration file.
 fn describe_start_error(error: &(dyn std::error::Error + 'static)) -> String {
     let Some(StartError::Bind { plane, address, error }) = error.downcast_ref() else { return error.to_string() };
-    let option = if *plane == "data" { "--listen" } else { "--status" };
+    let option = match *plane {
+        "data" => "--listen",
+        "status" => "--status",
+        _ => "--inspector",
+    };
     format!(
-        "cannot listen on {address} ({option}): {error}; free it or name other addresses with --listen and --status:\n  \
-         make demo ARGS=\"--listen 127.0.0.1:9090 --status 127.0.0.1:9091\""
+        "cannot listen on {address} ({option}): {error}; free it or name other addresses with --listen, --status and \
+         --inspector:\n  \
+         make demo ARGS=\"--listen 127.0.0.1:9090 --status 127.0.0.1:9091 --inspector 127.0.0.1:9092\""
     )
 }
 
@@ -122,13 +130,13 @@ fn spawn_agents(routes: &[DemoRoute], pace: Duration) -> std::io::Result<Vec<Soc
 
 fn config_text(arguments: &DemoArgs, routes: &[DemoRoute], agents: &[SocketAddr]) -> String {
     let mut text = format!(
-        "listeners: {{data: \"{}\", status: \"{}\"}}\ndrain_grace: 0s\ndrain_timeout: 1s\nroutes:\n",
-        arguments.listen, arguments.status
+        "listeners: {{data: \"{}\", status: \"{}\", inspector: \"{}\"}}\ndrain_grace: 0s\ndrain_timeout: 1s\nroutes:\n",
+        arguments.listen, arguments.status, arguments.inspector
     );
     for (row, agent) in routes.iter().zip(agents) {
         let DemoRoute { name, client_side, agent_side, .. } = row;
         text += &format!(
-            "  - {{name: {name}, path: /{name}, client: {client_side}, agent: {agent_side}, upstream: \"http://{agent}/\"}}\n"
+            "  - {{name: {name}, path: /{name}, client: {client_side}, agent: {agent_side}, upstream: \"http://{agent}/\", inspect: full}}\n"
         );
     }
     text
@@ -144,6 +152,9 @@ fn print_routes(arguments: &DemoArgs, routes: &[DemoRoute], app: &App) {
     }
     if let Some(status) = app.status_address() {
         print_line(format_args!("\nstatus http://{status}\n      /livez, /readyz, /metrics"));
+    }
+    if let Some(inspector) = app.inspector_url() {
+        print_line(format_args!("\ninspector {inspector}\n      what both sides of each run said, in a browser"));
     }
     print_line("\nTo see what an AG-UI client gets from a HAI agent, and a HAI client from an AG-UI agent:\n");
     for (name, request) in [("hai-agent", AG_UI_REQUEST), ("ag-ui-agent", HAI_REQUEST)] {

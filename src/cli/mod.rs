@@ -1,6 +1,6 @@
-//! The commands, one file each. All commands share `output`; `drain` and `reload` share `local_gateway`. `input` opens
-//! files, `recorded_input` recognises recordings of `record`, `input_framing` splits streams, and `recording_reader`
-//! returns their events.
+//! The commands, one file each. All commands share `output`; those about a running gateway share `local_gateway`.
+//! `terminal_text` shows text of others. `input` opens files, `recorded_input` recognises recordings of `record`,
+//! `input_framing` splits streams, and `recording_reader` returns their events.
 //!
 //! Commands write data to stdout and logs and errors to stderr, and exit quietly if stdout is closed.
 
@@ -13,6 +13,13 @@ mod input;
 mod recorded_input;
 mod input_framing;
 mod local_gateway;
+mod terminal_text;
+mod capture_modes;
+mod metrics_text;
+mod run_line;
+mod inspect;
+mod tap;
+mod top;
 mod drain;
 mod recorded_agent;
 mod mock_agent;
@@ -70,6 +77,12 @@ enum CliCommand {
     Drain(drain::DrainArgs),
     /// Reload the configuration of the gateway on this machine
     Reload(reload::ReloadArgs),
+    /// Capture runs of the gateway on this machine to look at them, and print the address of the page
+    Inspect(inspect::InspectArgs),
+    /// Show both sides of the runs of the gateway on this machine, as they happen
+    Tap(tap::TapArgs),
+    /// Show routes and runs of the gateway on this machine, every second
+    Top(top::TopArgs),
     /// Check whether a gateway is healthy, for container health checks
     Healthcheck(healthcheck::HealthcheckArgs),
     /// Run a gateway with built-in agents, to try it without configuration or network
@@ -110,6 +123,9 @@ pub fn main() -> ExitCode {
             CliCommand::Serve(arguments) => serve::run(&arguments),
             CliCommand::Drain(arguments) => drain::run(&arguments),
             CliCommand::Reload(arguments) => reload::run(&arguments),
+            CliCommand::Inspect(arguments) => inspect::run(&arguments),
+            CliCommand::Tap(arguments) => tap::run(&arguments),
+            CliCommand::Top(arguments) => top::run(&arguments),
             CliCommand::Healthcheck(arguments) => healthcheck::run(&arguments),
             CliCommand::Demo(arguments) => demo::run(&arguments),
             CliCommand::Check(arguments) => check::run(&arguments),

@@ -66,6 +66,7 @@ impl ConfigChecker<'_> {
         Some(Config {
             data: listeners.data,
             status: listeners.status,
+            inspector: listeners.inspector,
             trusted_proxies: trusted_proxies?,
             auth: keys.auth?,
             rate_limits: RateLimitsConfig {

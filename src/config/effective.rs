@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::Config;
 use super::access::RateLimitQuota;
-use super::file::{ConfigFile, Scalar, ScalarOrList, SocketSpec, Spanned, Text, UpstreamHeaderSpec};
+use super::file::{ConfigFile, ListenersSpec, Scalar, ScalarOrList, SocketSpec, Spanned, Text, UpstreamHeaderSpec};
 use super::kind;
 use super::load::{self, LoadedConfig};
 use super::parse::env_var;
@@ -86,7 +86,8 @@ fn file_names_mut(file: &mut ConfigFile) -> Vec<&mut FileName> {
     }
     names.extend(file.auth.api_keys.iter_mut().filter_map(|source| source.value.file.as_mut()));
     names.extend(file.redis.iter_mut().filter_map(|redis| redis.value.password_file.as_mut()));
-    for sockets in [&mut file.listeners.data, &mut file.listeners.status] {
+    let ListenersSpec { data, status, inspector } = &mut file.listeners;
+    for sockets in [data, status, inspector] {
         for entry in sockets.value.values_mut() {
             if let SocketSpec::Mapping(mapping) = entry
                 && let Some(tls) = mapping.tls.as_mut().map(value_mut)

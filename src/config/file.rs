@@ -178,6 +178,9 @@ section! {
         /// What `diglot tap` and the inspector see of the route's runs: nothing (`off`), the events of both sides
         /// (`events`), or also both requests (`full`).
         pub inspect: Scalar<kind::Inspect> = text("off");
+        /// Content that the inspector never keeps, of the agent's events and of both requests: paths (`user.email`,
+        /// `messages.*.content`, `**.password`) and regular expressions for parts of texts (`/[0-9]{16}/`).
+        pub(crate) redact: Vec<Scalar<kind::Redact>>;
     }
     /// Authentication, authorisation and limits of callers.
     pub access => pub AccessConfig {

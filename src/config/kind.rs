@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::access::{self, OnExpiry, RateLimitKey, RouteErrorFormat};
 use super::enum_values::{self, EnumValues};
-use super::inspect::CaptureMode;
+use super::inspect::{self, CaptureMode};
 use super::listen::ListenAddress;
 use super::problem::quote_names;
 use super::redact::{redact_digest, redact_prefix, redact_secret, redact_url};
@@ -170,6 +170,8 @@ scalars! {
     Moment "date": JsonTypes::String, "[0-9]{4}-[0-9]{2}-[0-9]{2}([Tt ].+)?" => u64, scalar::parse_timestamp;
     /// At most 32 lower-case letters, digits and hyphens; not the name of a built-in dialect.
     DialectName "name-of-dialect": JsonTypes::Any, "[a-z0-9-]{1,32}" => String, parse_text;
+    /// A path such as `**.password`, or a regular expression between slashes.
+    Redact "redact": JsonTypes::String, "" => inspect::RedactRule, inspect::parse_redact_rule;
     /// `abort`, or `continue for` and a duration.
     OnDisconnect "on-disconnect": JsonTypes::String, r"(abort|continue\s*for\s+[0-9]+(ms|s|m|h))" => replay::OnDisconnect, scalar::parse_on_disconnect;
 }

@@ -88,6 +88,8 @@ pub struct Config {
     pub data: Vec<ListenerConfig>,
     /// Status plane listeners. Empty if the status plane is off.
     pub status: Vec<ListenerConfig>,
+    /// Listeners of the inspector, on loopback alone. Empty if it is off.
+    pub inspector: Vec<ListenerConfig>,
     /// Peers whose `Forwarded`, `X-Forwarded-For` and PROXY protocol headers are trusted.
     pub(crate) trusted_proxies: TrustedProxies,
     pub(crate) auth: AuthConfig,

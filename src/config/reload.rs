@@ -95,6 +95,7 @@ pub fn keys_needing_restart(running: &Config, now: &Config) -> Vec<&'static str>
     let keys = [
         ("listeners.data", running.data != now.data),
         ("listeners.status", running.status != now.status),
+        ("listeners.inspector", running.inspector != now.inspector),
         (
             "trusted_proxies, for counting connections and accepting PROXY headers",
             running.trusted_proxies != now.trusted_proxies,

@@ -61,7 +61,12 @@ impl RunAligner {
             CaptureStep::BodyEnded => {
                 let end = self.stream.finish(now_ms, &mut self.out);
                 while let SseStep::Frame(frame) = self.frames.finish() {
-                    self.push_row(at_ms, Some(event(&frame.data)), RowCause::Held, None, rows);
+                    let is_cut = json::parse_open_object(&frame.data).is_err();
+                    let note = is_cut.then_some("the agent's stream was cut within this event");
+                    self.push_row(at_ms, Some(event(&frame.data)), RowCause::Held, note, rows);
+                    if let Some(row) = rows.last_mut().filter(|_| is_cut) {
+                        row.cause = RowCause::Dropped;
+                    }
                 }
                 let note = end.err().map(|fault| fault.to_string());
                 let note = note.as_deref().unwrap_or("the agent's stream ended");
@@ -201,4 +206,91 @@ fn take_events(frames: &mut Vec<u8>) -> Vec<RowEvent> {
     }
     frames.clear();
     events
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dialect::{self, PeerDialect};
+    use crate::translate::{GuardMode, RunIds};
+    use std::fs;
+    use std::path::Path;
+
+    fn settings(agent: PeerDialect, client: PeerDialect) -> StreamSettings {
+        StreamSettings {
+            agent,
+            client,
+            ids: RunIds::new("t1", "r1"),
+            limits: SseLimits::default(),
+            guard: GuardMode::Repair,
+            tools: None,
+            max_events: None,
+            max_bytes: None,
+            framing: Framing::Sse,
+            frame_token: None,
+        }
+    }
+
+    fn read_all(aligner: &mut RunAligner, pieces: &[&[u8]]) -> Vec<AlignedRow> {
+        let mut rows = Vec::new();
+        for piece in pieces {
+            aligner.apply(0, 0, &CaptureStep::Read(piece.len()), piece, &mut rows);
+        }
+        aligner.apply(0, 0, &CaptureStep::BodyEnded, &[], &mut rows);
+        rows
+    }
+
+    #[test]
+    fn rows_hold_what_the_client_receives() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/stream");
+        let mut cases = 0;
+        for pair in fs::read_dir(root).expect("the corpus") {
+            let pair = pair.expect("a folder").path();
+            let name = pair.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let (agent, client) = name.split_once("-to-").expect("two sides");
+            let side = |name| dialect::find_by_name(name).map(PeerDialect::new);
+            // A side with options has another name; the options change nothing here.
+            let (Some(agent), Some(client)) = (side(agent), side(client)) else { continue };
+            for case in fs::read_dir(pair).expect("cases") {
+                let case = case.expect("a case").path();
+                let input = fs::read(case.join("input.sse")).expect("an input");
+                let settings = settings(agent, client);
+                let (mut stream, mut out) = (settings.create_stream(ConversationState::default()), Vec::new());
+                // A stream that is truncated, or ends early, still has its output.
+                let _ = stream.push(&input, 0, &mut out).and_then(|()| stream.finish(0, &mut out));
+                let mut aligner = RunAligner::new(&settings, ConversationState::default());
+                let pieces: Vec<&[u8]> = input.chunks(7).collect();
+                let rows = read_all(&mut aligner, &pieces);
+                let shown: Vec<RowEvent> = rows.into_iter().flat_map(|row| row.client).collect();
+                assert_eq!(shown, take_events(&mut out), "{}", case.display());
+                cases += 1;
+            }
+        }
+        assert!(cases > 100, "{cases}");
+    }
+
+    #[test]
+    fn says_why_a_row_is_what_it_is() {
+        let side = |name| PeerDialect::new(dialect::find_by_name(name).expect("a dialect"));
+        let settings = settings(side("hai"), side("ag-ui"));
+        let mut aligner = RunAligner::new(&settings, ConversationState::default());
+        let input = concat!(
+            "data: {\"type\":\"RUN_STARTED\",\"messageId\":\"m\"}\n\n",
+            "data: {\"type\":\"BUSINESS_DATA_CONTENT\",\"messageId\":\"m\",\"delta\":\"a\"}\n\n",
+            "data: no event\n\n",
+        );
+        let mut rows = read_all(&mut aligner, &[input.as_bytes()]);
+        let failure = Box::new(("upstream_truncated".to_owned(), "cut".to_owned()));
+        aligner.apply(0, 0, &CaptureStep::Failed(failure), &[], &mut rows);
+        let causes: Vec<_> = rows.iter().map(|row| row.cause).collect();
+        let (changed, split) = (RowCause::Changed, RowCause::Split);
+        assert_eq!(causes, [changed, split, changed, RowCause::End, RowCause::Gateway]);
+        let [started, text, raw, end, failed] = rows.as_slice() else { panic!("{rows:?}") };
+        assert!(started.seed.is_some_and(|seed| seed.contains("4.2")), "{started:?}");
+        // The seed has no text without BUSINESS_DATA_START before it (§3.3.1).
+        assert_eq!(text.repairs[0].label, "opener_supplied");
+        assert_eq!(raw.repairs[0].label, "malformed_frame");
+        assert!(end.note.as_ref().is_some_and(|note| note.contains("without a terminal event")), "{end:?}");
+        assert_eq!(failed.client.last().and_then(|event| event.kind.as_deref()), Some("RUN_ERROR"));
+    }
 }

@@ -4,6 +4,7 @@
 //! so that a reader can always translate from the beginning; what comes later is counted.
 
 use super::aligner::RunAligner;
+use super::redaction::BodyRedactor;
 use super::row::AlignedRow;
 use super::store::CaptureBudget;
 use super::stream_settings::StreamSettings;
@@ -12,6 +13,7 @@ use crate::config::inspect::CaptureMode;
 use crate::translate::ConversationState;
 use bytes::Bytes;
 use parking_lot::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -204,6 +206,13 @@ impl CapturedRun {
         log.entries.push(LogEntry { now_ms, step });
     }
 
+    /// Counts bytes that are not kept.
+    fn miss(&self, bytes: usize) {
+        let mut log = self.log.lock();
+        log.is_full = true;
+        log.missed_bytes += bytes as u64;
+    }
+
     /// Grows the buffers for another step, if the bounds allow it.
     fn make_room(&self, log: &mut CaptureLog, bytes: usize) -> bool {
         let entries = grown_capacity(log.entries.len(), log.entries.capacity(), 1);
@@ -239,28 +248,60 @@ impl Drop for CapturedRun {
 
 /// The side of a captured run that the run itself has. The run counts as ended when it is dropped.
 #[derive(Debug)]
-pub(crate) struct RunCapture(pub(super) Arc<CapturedRun>);
+pub(crate) struct RunCapture {
+    pub(super) run: Arc<CapturedRun>,
+    /// present if the route names content that must not be kept
+    pub(super) redactor: Option<BodyRedactor>,
+    /// set if the body cannot be redacted
+    is_withheld: AtomicBool,
+}
 
 impl RunCapture {
+    pub(super) fn new(run: Arc<CapturedRun>, redactor: Option<BodyRedactor>) -> RunCapture {
+        RunCapture { run, redactor, is_withheld: AtomicBool::new(false) }
+    }
+
+    pub(crate) fn is_redacted(&self) -> bool {
+        self.redactor.is_some()
+    }
+
     pub(crate) fn record_read(&self, now_ms: i64, bytes: &[u8]) {
-        self.0.append(now_ms, CaptureStep::Read(bytes.len()), bytes);
+        match &self.redactor {
+            None => self.run.append(now_ms, CaptureStep::Read(bytes.len()), bytes),
+            Some(_) if self.is_withheld.load(Ordering::Relaxed) => self.run.miss(bytes.len()),
+            Some(redactor) => self.record_redacted(now_ms, &redactor.redact(bytes)),
+        }
     }
 
     pub(crate) fn record_step(&self, now_ms: i64, step: CaptureStep) {
-        self.0.append(now_ms, step, &[]);
+        if let Some(redactor) = &self.redactor {
+            match &step {
+                // Only the text of events is searched.
+                CaptureStep::Responded(Framing::Proto) => self.is_withheld.store(true, Ordering::Relaxed),
+                CaptureStep::BodyEnded => self.record_redacted(now_ms, &redactor.finish()),
+                _ => {}
+            }
+        }
+        self.run.append(now_ms, step, &[]);
+    }
+
+    fn record_redacted(&self, now_ms: i64, bytes: &[u8]) {
+        if !bytes.is_empty() {
+            self.run.append(now_ms, CaptureStep::Read(bytes.len()), bytes);
+        }
     }
 
     /// Replaces everything but the end, which [`RunCapture::record_end`] sets.
     pub(crate) fn update_facts(&self, facts: RunFacts) {
-        let mut log = self.0.log.lock();
+        let mut log = self.run.log.lock();
         let end = log.facts.end.take();
         log.facts = RunFacts { end, ..facts };
         log.version += 1;
     }
 
     pub(crate) fn record_end(&self, outcome: &'static str, code: Option<String>, message: Option<String>) {
-        let duration = self.0.head.started_at.elapsed();
-        let mut log = self.0.log.lock();
+        let duration = self.run.head.started_at.elapsed();
+        let mut log = self.run.log.lock();
         log.facts.end.get_or_insert(RunEnd { outcome, code, message, duration });
         log.version += 1;
     }

@@ -11,10 +11,11 @@
 //!
 //! A recording is the same input as a file, with what the client was written.
 //!
-//! Headers are never captured, so no credential is.
+//! Headers are never captured, so no credential is; and a route can name content that is replaced before it is kept.
 //!
 //! Modules are listed in dependency order: each uses only those above it.
 
+mod redaction;
 mod row;
 mod stream_settings;
 mod aligner;
@@ -33,6 +34,7 @@ pub(crate) use captured_run::{
 };
 pub(crate) use recorded_run::{RecordedItem, RecordedRun, RecordingError, RecordingLines};
 pub(crate) use recording::{RECORDING_START, RecordingEnd, RecordingLine};
+pub(crate) use redaction::Redaction;
 pub(crate) use replayed_stream::ReplayedStream;
 pub(crate) use run_recorder::RunRecorder;
 pub(crate) use store::{CaptureStore, ModeOverride, matches_glob};

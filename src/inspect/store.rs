@@ -1,8 +1,10 @@
 //! All captured runs, and which routes' runs are captured.
 
 use super::captured_run::{CapturedRequests, CapturedRun, RunCapture, RunHead};
+use super::redaction::{BodyRedactor, Redaction};
 use super::stream_settings::StreamSettings;
 use crate::config::inspect::{CaptureMode, InspectConfig};
+use crate::telemetry::Metrics;
 use crate::translate::ConversationState;
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
@@ -11,8 +13,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use tokio::time::Instant;
 
 /// The memory of all captured runs.
-#[derive(Debug)]
 pub(super) struct CaptureBudget {
+    metrics: Arc<Metrics>,
     used: AtomicUsize,
     limit: AtomicUsize,
     run_limit: AtomicUsize,
@@ -28,6 +30,7 @@ impl CaptureBudget {
         }
         let used = self.used.fetch_add(more, Ordering::Relaxed);
         if used + more <= self.limit.load(Ordering::Relaxed) {
+            self.metrics.process.inspect_bytes.set_count(used + more);
             return true;
         }
         self.used.fetch_sub(more, Ordering::Relaxed);
@@ -36,7 +39,14 @@ impl CaptureBudget {
     }
 
     pub(super) fn release(&self, bytes: usize) {
-        self.used.fetch_sub(bytes, Ordering::Relaxed);
+        let used = self.used.fetch_sub(bytes, Ordering::Relaxed);
+        self.metrics.process.inspect_bytes.set_count(used - bytes);
+    }
+}
+
+impl std::fmt::Debug for CaptureBudget {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "CaptureBudget({} bytes)", self.used.load(Ordering::Relaxed))
     }
 }
 
@@ -60,8 +70,9 @@ pub(crate) struct CaptureStore {
 }
 
 impl CaptureStore {
-    pub(crate) fn new(config: InspectConfig) -> Arc<CaptureStore> {
+    pub(crate) fn new(config: InspectConfig, metrics: Arc<Metrics>) -> Arc<CaptureStore> {
         let budget = CaptureBudget {
+            metrics,
             used: AtomicUsize::new(0),
             limit: AtomicUsize::new(config.bytes),
             run_limit: AtomicUsize::new(config.run_bytes),
@@ -113,13 +124,19 @@ impl CaptureStore {
         settings: StreamSettings,
         conversation: ConversationState,
         requests: Option<CapturedRequests>,
+        redaction: Option<Redaction>,
     ) -> RunCapture {
+        let redactor = redaction.clone().map(|rules| BodyRedactor::new(rules, settings.limits));
+        let requests = requests.map(|CapturedRequests { client, agent }| match &redaction {
+            None => CapturedRequests { client, agent },
+            Some(rules) => CapturedRequests { client: rules.redact_json(&client), agent: rules.redact_json(&agent) },
+        });
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
         self.evict(1);
         let run = CapturedRun::new(id, head, settings, conversation, requests, Arc::clone(&self.budget));
         let run = Arc::new(run);
         self.runs.lock().insert(id, Arc::clone(&run));
-        RunCapture(run)
+        RunCapture::new(run, redactor)
     }
 
     /// Evicts ended runs that are too old, too many or too large together, with room for `more` others.

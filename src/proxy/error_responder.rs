@@ -49,6 +49,7 @@ where
         let matched = request.extensions().get::<Arc<RouteMatch>>().cloned();
         let caller = request.extensions().get::<CallerContext>().cloned().unwrap_or_default();
         let trace = request.extensions().get::<TraceExtension>().cloned();
+        let captured = self.gateway.capture_request(&request, id.to_str().unwrap_or_default());
         let run_error_writer = self.gateway.run_error_writer(&request);
         let client = self.gateway.find(request.uri().path()).map(|found| found.route.client);
         let method = label::RequestMethod::from_name(request.method().as_str());
@@ -88,6 +89,9 @@ where
                     // If the agent rejected the run, the run has the span.
                     if let Some(span) = trace.as_ref().and_then(TraceExtension::take) {
                         span.finish_rejected(&event);
+                        if let Some(captured) = captured {
+                            captured.record_refusal(&caller, &rejection);
+                        }
                     }
                     event.emit(metrics);
                     response

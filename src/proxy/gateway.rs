@@ -57,7 +57,7 @@ impl Gateway {
         Ok(Gateway {
             routes: build_routes(config, &metrics, &connector, &HashMap::new())?,
             replay,
-            captures: CaptureStore::new(config.inspect),
+            captures: CaptureStore::new(config.inspect, Arc::clone(&metrics)),
             replication,
             limits: config.limits,
             slow_clients: SlowClients::new(config.limits.client_buffers, Arc::clone(&metrics)),

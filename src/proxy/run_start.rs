@@ -32,7 +32,7 @@ use crate::codec::sse::SseLimits as FrameLimits;
 use crate::config::inspect::CaptureMode;
 use crate::dialect::PeerDialect;
 use crate::error::{Rejection, RejectionKind};
-use crate::inspect::{CapturedRequests, RunCapture, RunHead, StreamSettings};
+use crate::inspect::{CapturedRequests, Redaction, RunCapture, RunHead, StreamSettings};
 use crate::net::cpu_work::{run_sized, wait_for_large_work};
 use crate::net::digest;
 use crate::policy::{CallerContext, StreamPermit};
@@ -436,7 +436,8 @@ impl Gateway {
             .captured_body
             .clone()
             .map(|client| CapturedRequests { client, agent: Bytes::copy_from_slice(request.body.as_bytes()) });
-        Some(self.captures.begin_run(run, settings.clone(), conversation.clone(), requests))
+        let redaction = Redaction::new(&route.config.redact);
+        Some(self.captures.begin_run(run, settings.clone(), conversation.clone(), requests, redaction))
     }
 
     /// Takes the request's span, which the run owns from then on.

@@ -98,6 +98,8 @@ labels! {
         Data = "data",
         /// for kubelets and Prometheus
         Status = "status",
+        /// for operators on this machine
+        Inspector = "inspector",
     }
 
     /// Result of authentication and authorisation.

@@ -84,6 +84,7 @@ const DEPENDENCY_MODULES: &[(&str, &str)] = &[
     ("bytes", EVERYWHERE),
     ("clap", "cli main"),
     ("clap_complete", "cli"),
+    ("crossterm", "cli"),
     ("futures-util", "net policy replay proxy admin demo app"),
     ("governor", "policy"),
     ("h2", "proxy"),
@@ -109,6 +110,7 @@ const DEPENDENCY_MODULES: &[(&str, &str)] = &[
     ("pingora-http", "proxy app"),
     ("pingora-load-balancing", "proxy app"),
     ("prometheus", "telemetry"),
+    ("ratatui", "cli"),
     ("redis", "net policy replay"),
     ("rustix", "admin proxy"),
     ("rustls-native-certs", "net"),
@@ -126,6 +128,7 @@ const DEPENDENCY_MODULES: &[(&str, &str)] = &[
     ("tower", "policy proxy admin demo"),
     ("tracing", EVERYWHERE),
     ("tracing-subscriber", "telemetry app cli"),
+    ("unicode-width", "cli"),
     ("uuid", "telemetry policy proxy cli"),
     ("x509-parser", "config proxy"),
 ];

@@ -237,9 +237,13 @@ fn blames_stdout_when_output_cannot_be_written() {
 fn demo_names_the_option_of_the_occupied_address() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = taken.local_addr().expect("bound").to_string();
-    for (option, other) in [("--listen", "--status"), ("--status", "--listen")] {
+    const OPTIONS: [&str; 3] = ["--listen", "--status", "--inspector"];
+    for option in OPTIONS {
         let mut command = diglot();
-        command.args(["demo", option, &address, other, "127.0.0.1:0"]);
+        command.args(["demo", option, &address]);
+        OPTIONS.iter().filter(|other| **other != option).for_each(|other| {
+            command.args([other, "127.0.0.1:0"]);
+        });
         let Output { status, stderr, .. } = command.output().expect("the binary starts");
         let stderr = String::from_utf8_lossy(&stderr);
         assert_eq!(status.code(), Some(69), "{stderr}");
@@ -251,7 +255,10 @@ fn demo_names_the_option_of_the_occupied_address() {
 #[tokio::test]
 async fn ignores_an_invalid_log_filter() {
     let mut command = diglot();
-    command.env("DIGLOT_LOG", "warning").args(["demo", "--listen", "127.0.0.1:0", "--status", "127.0.0.1:0"]);
+    command.env("DIGLOT_LOG", "warning").arg("demo");
+    ["--listen", "--status", "--inspector"].iter().for_each(|option| {
+        command.args([option, "127.0.0.1:0"]);
+    });
     let mut process = Process::start(command.stdout(Stdio::null()), false);
     let line = process.line().await.expect("a complaint");
     assert!(line.contains("DIGLOT_LOG is not used: `warning` is not a log level"), "{line}");

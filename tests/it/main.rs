@@ -21,6 +21,8 @@
 //! - `run_guard`: repairs, violations and losses, one row per rule.
 //! - `h2`: HTTP/2 frames that no library would send.
 //! - `hostile_runs`: runs that are expensive to translate, and the runs next to them.
+//! - `inspect`: what is captured of runs, how much, and who may look.
+//! - `inspect_cli`: `diglot inspect`, `tap` and `top` with a running gateway.
 //! - `kubernetes`: manifests and chart, validated with their tools, and the gateway of each pod.
 //! - `laws`: losslessness over generated streams (`translation.md` §2).
 //! - `lifecycle`: start, drain and end of the process; exit codes.
@@ -76,6 +78,8 @@ mod forwarded;
 mod golden;
 mod h2;
 mod hostile_runs;
+mod inspect;
+mod inspect_cli;
 mod kubernetes;
 mod laws;
 mod lifecycle;

@@ -115,9 +115,15 @@ struct Tap {
     reading: VecDeque<TappedRun>,
 }
 
-/// Streams the rows of all runs of the routes: those that are kept, or with `follow` those that begin from now on.
-pub(super) fn tap(captures: Arc<CaptureStore>, routes: String, follow: bool) -> impl Stream<Item = Line> + Send {
-    let last_id = if follow { captures.last_id() } else { 0 };
+/// Streams the rows of all runs of the routes: those that are kept, or with `follow` those that begin from now on, or
+/// those that began after a run.
+pub(super) fn tap(
+    captures: Arc<CaptureStore>,
+    routes: String,
+    follow: bool,
+    after: Option<u64>,
+) -> impl Stream<Item = Line> + Send {
+    let last_id = after.unwrap_or_else(|| if follow { captures.last_id() } else { 0 });
     let tap = Tap { captures, routes, follow, last_id, reading: VecDeque::new() };
     unfold(tap, |mut tap| async move {
         loop {

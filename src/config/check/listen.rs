@@ -13,6 +13,7 @@ use crate::config::section::{FileValue, Section};
 pub(crate) struct ListenersConfig {
     pub(crate) data: Vec<ListenerConfig>,
     pub(crate) status: Vec<ListenerConfig>,
+    pub(crate) inspector: Vec<ListenerConfig>,
 }
 
 impl FileValue for ListenersSpec {
@@ -23,15 +24,21 @@ impl FileValue for ListenersSpec {
         let status = at.value_of("status", &self.status);
         let data_listeners = checker.check_sockets(&self.data.value, &data);
         let status_listeners = checker.check_sockets(&self.status.value, &status);
+        let inspector = checker.check_sockets(&self.inspector.value, &at.value_of("inspector", &self.inspector));
+        inspector.iter().flatten().for_each(|listener| checker.check_inspector(listener));
         if data_listeners.is_empty() {
             let hint = "write an address such as `127.0.0.1:8787`, or remove the key to use the default";
             checker.report_error(&data, "no address to listen on is configured", hint);
         }
-        let all: Vec<_> = data_listeners.iter().chain(&status_listeners).flatten().cloned().collect();
+        let all: Vec<_> = data_listeners.iter().chain(&status_listeners).chain(&inspector).flatten().cloned().collect();
         let hint = "give each listener its own port";
         checker.report_conflicts(&all, ListenerConfig::overlaps, "this address is already used by", hint);
         checker.own_listeners = data_listeners.iter().flatten().cloned().collect();
-        Some(ListenersConfig { data: collect_values(data_listeners)?, status: collect_values(status_listeners)? })
+        Some(ListenersConfig {
+            data: collect_values(data_listeners)?,
+            status: collect_values(status_listeners)?,
+            inspector: collect_values(inspector)?,
+        })
     }
 }
 
@@ -125,6 +132,20 @@ impl ConfigChecker<'_> {
     fn check_sockets(&mut self, list: &SocketListSpec, at: &Place) -> Vec<Option<LocatedValue<ListenerConfig>>> {
         let entries = list.entries(at).into_iter();
         entries.map(|(place, socket)| Some(LocatedValue::new(socket.check(self, &place)?, place))).collect()
+    }
+
+    /// Reports a listener of the inspector that another machine could reach, or a browser could not.
+    fn check_inspector(&mut self, listener: &LocatedValue<ListenerConfig>) {
+        let hint = "write a loopback address such as `127.0.0.1:8789`, and reach it from elsewhere through `ssh -L` or \
+                    `kubectl port-forward`";
+        let config = &listener.value;
+        if config.tcp_address().is_none_or(|address| !address.ip().is_loopback()) {
+            let message = "the inspector shows what callers and agents say, so only this machine may reach it";
+            self.report_error(&listener.place, message, hint);
+        } else if config.tls.is_some() || config.proxy_protocol {
+            let message = "the inspector needs no TLS and no PROXY protocol on loopback";
+            self.report_error(&listener.place, message, hint);
+        }
     }
 
     /// Reports PROXY protocol settings that have no effect because no proxy is trusted.

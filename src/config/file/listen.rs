@@ -13,6 +13,9 @@ section! {
         /// The status plane: liveness, readiness and metrics only. One listener or a list; `[]` turns it off. Loopback
         /// by default; deployments use all addresses (`0.0.0.0:8788`), so that kubelet and Prometheus can connect.
         pub(crate) status: Spanned<SocketListSpec> = listener("127.0.0.1:8788");
+        /// The inspector: a page that shows what both sides of a run said. Only on loopback, such as `127.0.0.1:8789`,
+        /// and with a token; `diglot inspect url` prints its address. One listener or a list; off unless set.
+        pub(crate) inspector: Spanned<SocketListSpec> = Spanned::without_position(OneOrList::Many(Vec::new()));
     }
 }
 

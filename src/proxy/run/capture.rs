@@ -38,7 +38,8 @@ impl OptionalCapture {
         let agent_error = record.summary.agent_error.as_deref();
         let (code, message) = match (rejection, agent_error) {
             (Some(rejection), _) => (Some(rejection.kind.code().to_owned()), Some(rejection.message().to_owned())),
-            (None, Some(error)) => (error.code.clone(), Some(error.message.clone())),
+            // What the agent says may contain what must not be kept.
+            (None, Some(error)) => (error.code.clone(), (!capture.is_redacted()).then(|| error.message.clone())),
             (None, None) => (None, None),
         };
         capture.record_end(outcome.label(), code, message);

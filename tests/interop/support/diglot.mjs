@@ -81,7 +81,7 @@ const DEMO_ROUTES = ["hai-agent", "hai-agent-blocks", "ag-ui-agent", "ag-ui-agen
 
 /** `diglot demo` on free ports. Its stdout has, among words for people, `route <name> <url>` and `status <url>`. */
 export async function startDemo() {
-  const demo = new Diglot(["demo", "--listen", "127.0.0.1:0", "--status", "127.0.0.1:0"]);
+  const demo = new Diglot(["demo", ...["--listen", "--status", "--inspector"].flatMap((option) => [option, "127.0.0.1:0"])]);
   const routes = {};
   let status;
   await demo.until((line) => {

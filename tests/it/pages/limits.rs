@@ -73,6 +73,7 @@ struct BoundRow {
 
 const FILE: &str = "src/config/file.rs";
 const LIMITS: &str = "LimitsSpec";
+const INSPECT: &str = "src/config/file/inspect.rs";
 const REPLAY: &str = "src/config/file/replay.rs";
 
 macro_rules! bounds {
@@ -142,6 +143,9 @@ const BOUNDS: &[BoundRow] = bounds! {
     "kept runs", Default(REPLAY, "ReplaySpec", "runs"), "@", "replay.runs", "diglot_replay_runs", "the run that ended first is evicted, of the caller that has most", "within the next row", "tests/it/resume/retention::evicts_the_oldest_runs_over_the_run_limit";
     "memory of kept runs", Default(REPLAY, "ReplaySpec", "bytes"), "@", "replay.bytes", "diglot_replay_bytes", "ended runs are evicted, first those of the caller that holds most, then running ones condensed; 410 for their readers", "@", "tests/it/resume/retention::bounds_the_memory_of_all_live_runs";
     "memory of one kept run", Default(REPLAY, "ReplaySpec", "run_bytes"), "@", "replay.run_bytes", "diglot_replay_bytes", "it is condensed, or no longer kept", "@ per run", "tests/it/resume/retention::bounds_the_memory_of_a_long_run";
+    "runs that the inspector keeps", Default(INSPECT, "InspectSpec", "runs"), "@", "inspect.runs", "diglot_inspect_bytes", "the run that ended first is evicted", "within the next row", "tests/it/inspect::keeps_no_more_than_the_bounds";
+    "memory of runs that the inspector keeps", Default(INSPECT, "InspectSpec", "bytes"), "@", "inspect.bytes", "diglot_inspect_bytes", "ended runs are evicted; nothing more is kept of running ones", "@, only where `inspect` is on", "tests/it/inspect::keeps_no_more_than_the_bounds";
+    "memory of one run that the inspector keeps", Default(INSPECT, "InspectSpec", "run_bytes"), "@", "inspect.run_bytes", "diglot_inspect_bytes", "its beginning is kept", "within the row above", "tests/it/inspect::keeps_no_more_than_the_bounds";
     "readers of one run", Constant("src/replay/log.rs", "MAX_READERS"), "@", "", "", "refused", "a read buffer each", "tests/it/resume/ownership::limits_the_readers_of_a_run";
     "recaps of one run that are not read yet", Constant("src/replay/log/reader.rs", "MAX_UNREAD_RECAPS"), "@", "", "diglot_replay_bytes", "refused", "within `replay.bytes`", "src/replay/log/tests::limits_the_number_of_unread_recaps";
     "frames for Redis that wait", Constant("src/replay/replication.rs", "MAX_COPIES"), "none beside the kept run; @ runs are written at once", "", "diglot_replay_bytes", "a summary replaces them", "within `replay.bytes`", "tests/it/resume/shared::keeps_streaming_while_redis_hangs";

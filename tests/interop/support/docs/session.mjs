@@ -16,7 +16,7 @@ const INTEROP = path.join(ROOT, "tests/interop");
 const COMMAND_LIMIT_MS = 60_000;
 
 /** Ports as the pages write them. */
-const PORTS = [8787, 8788, 8443, 9001, 9002, 9090, 9091, 4000];
+const PORTS = [8787, 8788, 8789, 8443, 9001, 9002, 9090, 9091, 9092, 4000];
 
 /** The Python packages that scripts of the pages may use. */
 const PYTHON_SETS = ["ag-ui-langgraph-0.0.47"];
@@ -159,7 +159,7 @@ export class Session {
 
   /** The demo's own addresses, on the ports here. */
   demo() {
-    return this.here("--listen 127.0.0.1:8787 --status 127.0.0.1:8788");
+    return this.here("--listen 127.0.0.1:8787 --status 127.0.0.1:8788 --inspector 127.0.0.1:8789");
   }
 
   async stop(place) {

@@ -1,0 +1,73 @@
+//! The files of the inspector's page, embedded in the program.
+
+use axum::Router;
+use axum::http::header;
+use axum::routing::get;
+
+macro_rules! page_files {
+    ($($name:literal),+ $(,)?) => { &[$(($name, include_str!(concat!("page/", $name)))),+] };
+}
+
+const FILES: &[(&str, &str)] = page_files![
+    "api.mjs",
+    "capture.mjs",
+    "client_fold.mjs",
+    "dom.mjs",
+    "filter.mjs",
+    "filter_box.mjs",
+    "icon.svg",
+    "index.html",
+    "json_members.mjs",
+    "json_patch.mjs",
+    "main.mjs",
+    "messages.en.mjs",
+    "messages.mjs",
+    "messages.zh.mjs",
+    "metrics.mjs",
+    "numbers.mjs",
+    "row_book.mjs",
+    "row_detail.mjs",
+    "row_lines.mjs",
+    "run_store.mjs",
+    "run_view.mjs",
+    "runs_view.mjs",
+    "style.css",
+    "take_along.mjs",
+    "throughput_view.mjs",
+    "verdict.mjs",
+    "virtual_list.mjs",
+    "visible_text.mjs",
+    "waterfall.mjs",
+    "widgets.mjs",
+];
+
+/// Serves the page to anyone: it contains no data, and its scripts need the token.
+pub(super) fn router() -> Router {
+    FILES.iter().fold(Router::new(), |router, (name, text)| {
+        let path = if *name == "index.html" { "/".to_owned() } else { format!("/page/{name}") };
+        router.route(&path, get(move || async move { ([(header::CONTENT_TYPE, media_type(name))], *text) }))
+    })
+}
+
+fn media_type(name: &str) -> &'static str {
+    match name.rsplit('.').next() {
+        Some("html") => "text/html; charset=utf-8",
+        Some("css") => "text/css; charset=utf-8",
+        Some("svg") => "image/svg+xml",
+        _ => "text/javascript; charset=utf-8",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FILES;
+
+    #[test]
+    fn every_file_of_the_page_is_served() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/admin/page");
+        let files = std::fs::read_dir(folder).expect("the page").map(|file| file.expect("a file").file_name());
+        let mut names: Vec<String> = files.map(|name| name.into_string().expect("UTF-8")).collect();
+        names.sort();
+        assert_eq!(names, FILES.iter().map(|(name, _)| *name).collect::<Vec<_>>());
+    }
+}

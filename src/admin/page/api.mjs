@@ -1,0 +1,141 @@
+// The gateway's inspector API, version 1: its types, and the only code of the page that speaks to the network.
+
+/**
+ * @typedef {object} RunSummary
+ * @property {number} id
+ * @property {string} route
+ * @property {string | null} caller
+ * @property {string} client   the client's dialect
+ * @property {string} agent    the agent's dialect
+ * @property {string} thread_id
+ * @property {string} run_id
+ * @property {string} request_id
+ * @property {"events" | "full"} mode
+ * @property {number} started_ms
+ * @property {"running" | "ended"} state
+ * @property {string | null} outcome   a label of `diglot_streams_total`
+ * @property {string | null} code
+ * @property {string | null} message
+ * @property {number} events_in
+ * @property {number} events_out
+ * @property {number} bytes_in
+ * @property {number} bytes_out
+ * @property {number | null} first_event_ms
+ * @property {number} duration_ms
+ * @property {number} repairs
+ * @property {number} losses
+ * @property {number} kept_bytes
+ * @property {number} missed_bytes
+ *
+ * @typedef {{ at_ms: number, name: string, detail?: string | null }} Moment
+ *
+ * @typedef {RunSummary & {
+ *   settings: Record<string, unknown>,
+ *   requests: { client: string | null, agent: string | null },
+ *   timeline: Moment[],
+ * }} RunDetail
+ *
+ * @typedef {"same" | "changed" | "split" | "merged" | "held" | "dropped" | "gateway" | "end" | "mark"} Cause
+ * @typedef {{ type: string | null, data: string | null }} Side   no data if only events are recorded
+ * @typedef {{ label: string, help: string }} Finding
+ *
+ * @typedef {object} Row
+ * @property {number} n
+ * @property {number} at_ms
+ * @property {Side | null} agent   what came
+ * @property {Side[]} client       what was written because of it
+ * @property {string[]} canonical
+ * @property {Cause} cause
+ * @property {string | null} seed
+ * @property {{ names: string[], in: string }[]} carried
+ * @property {Finding[]} repairs
+ * @property {Finding[]} losses
+ * @property {string | null} note
+ *
+ * @typedef {{ route: string, configured: string, mode: string, until_ms: number | null }} RouteMode
+ */
+
+const TOKEN_KEY = "diglot.token";
+
+/** The gateway answered with an error. */
+export class ApiError extends Error {
+  /**
+   * @param {number} status
+   * @param {string} message
+   */
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+/** Takes the token out of the address, where it would stay in the history and in shared screens. */
+export function takeToken() {
+  const token = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (token === null) return;
+  sessionStorage.setItem(TOKEN_KEY, token);
+  history.replaceState(null, "", location.pathname);
+}
+
+/**
+ * @param {string} path
+ * @param {RequestInit} [options]
+ */
+export async function request(path, options = {}) {
+  const token = sessionStorage.getItem(TOKEN_KEY);
+  const headers = { ...options.headers, ...(token === null ? {} : { authorization: `Bearer ${token}` }) };
+  const response = await fetch(path, { ...options, headers, cache: "no-store" });
+  if (response.ok) return response;
+  const problem = await response.json().catch(() => ({}));
+  throw new ApiError(response.status, String(problem.detail ?? problem.title ?? `HTTP ${response.status}`));
+}
+
+/**
+ * Reads the JSON lines of a response as they come, all complete lines of one read at once. The first batch is empty and
+ * means that the connection stands. A line can have millions of characters: its pieces are joined once.
+ * @param {string} path
+ * @param {AbortSignal} signal
+ * @returns {AsyncGenerator<any[]>}
+ */
+export async function* readLines(path, signal) {
+  const { body } = await request(path, { signal });
+  yield [];
+  if (body === null) return;
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  /** @type {string[]} */
+  let unfinished = [];
+  for (;;) {
+    const { done, value } = await reader.read();
+    const end = done ? 0 : value.lastIndexOf("\n");
+    if (end < 0) {
+      unfinished.push(value ?? "");
+      continue;
+    }
+    const text = unfinished.join("") + (value ?? "").slice(0, end);
+    unfinished = [(value ?? "").slice(end + 1)];
+    const lines = text.split("\n").filter((line) => line !== "");
+    if (lines.length > 0) yield lines.map((line) => JSON.parse(line));
+    if (done) return;
+  }
+}
+
+/**
+ * @param {number} id
+ * @param {AbortSignal} signal
+ * @returns {Promise<RunDetail>}
+ */
+export async function readRun(id, signal) {
+  return (await request(`/inspect/v1/runs/${id}`, { signal })).json();
+}
+
+/**
+ * Reads how the routes are recorded, or changes it first.
+ * @param {{ route: string, mode: string | null, seconds?: number }} [change]
+ * @returns {Promise<RouteMode[]>}
+ */
+export async function captureModes(change) {
+  const options = change && {
+    method: "PUT", headers: { "content-type": "application/json" }, body: JSON.stringify(change),
+  };
+  return (await (await request("/inspect/v1/mode", options)).json()).routes;
+}

@@ -1,0 +1,167 @@
+// The filter language: `route:chat outcome:failed since:10m -caller:alice "free text"`. Terms are joined by "and", values
+// with commas by "or"; `*` stands for any characters, `>` and `<` compare numbers, and `-` negates.
+import { sayName } from "./messages.mjs";
+
+/**
+ * A key of the language. `texts` are compared with globs, `number` with numbers and spans of time, `words` stand for a
+ * test of their own.
+ * @template T
+ * @typedef {object} FilterKey
+ * @property {(item: T) => (string | null | undefined)[]} [texts]
+ * @property {(item: T) => number | null} [number]
+ * @property {Record<string, (item: T) => boolean>} [words]
+ * @property {"less"} [bare]   a number without a sign is an upper bound, as in `since:10m`
+ * @property {boolean} [ignored]   understood, but for other items than these
+ */
+
+/**
+ * @template T
+ * @typedef {{ keys: Record<string, FilterKey<T>>, freeText: (item: T) => string }} FilterLanguage
+ */
+
+/** @typedef {{ negated: boolean, key: string | null, value: string }} Term */
+/** @typedef {{ insert: string, help: string }} Completion */
+
+const TERM = /(-?)(?:([a-z_]+):)?("[^"]*"?|\S+)/g;
+const UNITS = /** @type {Record<string, number>} */ ({ ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 });
+
+/**
+ * @param {string} text
+ * @param {Record<string, unknown>} keys
+ * @returns {Term[]}
+ */
+export function termsOf(text, keys) {
+  return Array.from(text.matchAll(TERM), ([whole, minus, name, value]) => {
+    const key = name !== undefined && Object.hasOwn(keys, name) ? name : null;
+    // A word with a colon that is no key is text, such as an address.
+    const rest = key === null ? whole.slice(minus.length) : value;
+    return { negated: minus === "-" && rest !== "", key, value: rest.replace(/^"|"$/g, "") };
+  });
+}
+
+/**
+ * Returns the test that a text describes, and the terms that it leaves out.
+ * @template T
+ * @param {string} text
+ * @param {FilterLanguage<T>} language
+ * @returns {{ test: (item: T) => boolean, ignored: Term[] }}
+ */
+export function parseFilter(text, { keys, freeText }) {
+  /** @type {Term[]} */
+  const ignored = [];
+  /** @type {((item: T) => boolean)[]} */
+  const tests = [];
+  for (const term of termsOf(text, keys)) {
+    if (term.key !== null && keys[term.key].ignored) {
+      ignored.push(term);
+      continue;
+    }
+    const test = term.key === null ? containing(term.value, freeText) : testOf(keys[term.key], term.value);
+    tests.push(term.negated ? (item) => !test(item) : test);
+  }
+  return { test: (item) => tests.every((test) => test(item)), ignored };
+}
+
+/**
+ * @template T
+ * @param {string} value
+ * @param {(item: T) => string} freeText
+ */
+function containing(value, freeText) {
+  const wanted = value.toLowerCase();
+  return (/** @type {T} */ item) => freeText(item).toLowerCase().includes(wanted);
+}
+
+/**
+ * @template T
+ * @param {FilterKey<T>} key
+ * @param {string} value
+ * @returns {(item: T) => boolean}
+ */
+function testOf(key, value) {
+  const tests = value.split(",").filter((one) => one !== "").map((one) => testOfOne(key, one));
+  // A key that is still being typed filters nothing.
+  return (item) => tests.length === 0 || tests.some((test) => test(item));
+}
+
+/**
+ * @template T
+ * @param {FilterKey<T>} key
+ * @param {string} value
+ * @returns {(item: T) => boolean}
+ */
+function testOfOne({ texts, number, words, bare }, value) {
+  if (words !== undefined && Object.hasOwn(words, value)) return words[value];
+  if (number !== undefined) {
+    const compare = comparison(value, bare);
+    return (item) => {
+      const found = number(item);
+      return found !== null && compare(found);
+    };
+  }
+  const pattern = glob(value);
+  return (item) => (texts?.(item) ?? []).some((found) => typeof found === "string" && pattern.test(found));
+}
+
+/**
+ * @param {string} value
+ * @param {"less" | undefined} bare
+ * @returns {(found: number) => boolean}
+ */
+function comparison(value, bare) {
+  const [, sign, digits, unit] = /^([<>]?)=?([\d.]+)(ms|s|m|h|d)?$/.exec(value) ?? [];
+  if (digits === undefined) return () => false;
+  const bound = Number(digits) * (UNITS[unit] ?? 1);
+  if (sign === ">") return (found) => found > bound;
+  if (sign === "<") return (found) => found < bound;
+  return bare === "less" ? (found) => found <= bound : (found) => found === bound;
+}
+
+/** @param {string} pattern */
+export function glob(pattern) {
+  const parts = pattern.split("*").map((part) => part.replace(/[.+?^${}()|[\]\\]/g, "\\$&"));
+  return new RegExp(`^${parts.join("[\\s\\S]*")}$`, "i");
+}
+
+/**
+ * Returns what the word at the caret can become: keys, or values of its key.
+ * @template T
+ * @param {string} text  up to the caret
+ * @param {FilterLanguage<T>} language
+ * @param {Iterable<T>} items  whose values are proposed
+ * @returns {{ word: string, options: Completion[] }}
+ */
+export function complete(text, { keys }, items) {
+  const word = /\S*$/.exec(text)?.[0] ?? "";
+  const [, minus, name, typed] = /^(-?)(?:([a-z_]+):)?(.*)$/.exec(word) ?? ["", "", undefined, ""];
+  if (name === undefined) {
+    const names = Object.keys(keys).filter((key) => key.startsWith(typed) && `${key}:` !== typed);
+    return { word, options: names.map((key) => ({ insert: `${minus}${key}:`, help: sayName("filter", key) })) };
+  }
+  if (!Object.hasOwn(keys, name)) return { word, options: [] };
+  const before = typed.slice(0, typed.lastIndexOf(",") + 1);
+  const begun = typed.slice(before.length).toLowerCase();
+  const options = valuesOf(keys[name], items)
+    .filter((value) => value.toLowerCase().startsWith(begun) && value.toLowerCase() !== begun)
+    .slice(0, 12)
+    .map((value) => ({ insert: `${minus}${name}:${before}${value}`, help: sayName("word", value) }))
+    .map(({ insert, help }) => ({ insert, help: insert.endsWith(help) ? "" : help }));
+  return { word, options };
+}
+
+/**
+ * @template T
+ * @param {FilterKey<T>} key
+ * @param {Iterable<T>} items
+ */
+function valuesOf({ texts, number, words, bare }, items) {
+  const values = new Set(Object.keys(words ?? {}));
+  if (number !== undefined) for (const value of bare === "less" ? ["1m", "10m", "1h"] : [">0", ">100", ">1s"]) values.add(value);
+  if (texts !== undefined) {
+    for (const item of items) {
+      // A value with a space or a comma would be read as more than one.
+      for (const text of texts(item)) if (text && text.length < 60 && !/[\s,"]/.test(text)) values.add(text);
+    }
+  }
+  return [...values].sort();
+}

@@ -1,0 +1,110 @@
+// Keeps the rows of one run and what is remarkable about them, counted as the rows come.
+
+
+/** @typedef {import("./api.mjs").Row} Row */
+/** @typedef {{ label: string, help: string, count: number, n: number }} Tally   `n` is the first row */
+
+/** What a screen can show of a wait, and a person can feel. */
+const LONG_WAIT_MS = 1_000;
+const LARGE_CHARACTERS = 1_000_000;
+
+export class RowBook {
+  /** @type {Row[]} */
+  rows = [];
+  /** @type {Map<string, Tally>} */
+  losses = new Map();
+  /** @type {Map<string, Tally>} */
+  repairs = new Map();
+  /** @type {Row[]} */
+  made = [];
+  /** @type {Row[]} */
+  noted = [];
+  /** @type {Row[]} */
+  remarkable = [];
+  longestWait = { ms: LONG_WAIT_MS, n: 0 };
+  largest = { size: LARGE_CHARACTERS, n: 0, type: "" };
+  missed = 0;
+
+  /** @param {any[]} lines  rows, and counts of rows that were not sent */
+  add(lines) {
+    for (const line of lines) {
+      if (line.missed !== undefined) this.missed += line.missed;
+      else this.#addRow(line);
+    }
+  }
+
+  /** @param {Row} row */
+  #addRow(row) {
+    const before = this.rows.at(-1)?.at_ms ?? 0;
+    this.rows.push(row);
+    if (row.at_ms - before > this.longestWait.ms) this.longestWait = { ms: row.at_ms - before, n: row.n };
+    for (const side of [row.agent, ...row.client]) {
+      const size = side?.data?.length ?? 0;
+      if (size > this.largest.size) this.largest = { size, n: row.n, type: side?.type ?? "" };
+    }
+    countFindings(this.losses, row.losses, row.n);
+    countFindings(this.repairs, row.repairs, row.n);
+    if (row.cause === "gateway") this.made.push(row);
+    if (row.note !== null) this.noted.push(row);
+    if (isRemarkable(row)) this.remarkable.push(row);
+  }
+}
+
+/**
+ * @param {Map<string, Tally>} tallies
+ * @param {import("./api.mjs").Finding[]} findings
+ * @param {number} n
+ */
+function countFindings(tallies, findings, n) {
+  for (const { label, help } of findings) {
+    const tally = tallies.get(label);
+    if (tally === undefined) tallies.set(label, { label, help, count: 1, n });
+    else tally.count += 1;
+  }
+}
+
+/** @param {Row} row */
+export function isRemarkable({ cause, repairs, losses, note }) {
+  return repairs.length > 0 || losses.length > 0 || note !== null || ["dropped", "gateway", "mark"].includes(cause);
+}
+
+/** @type {import("./filter.mjs").FilterLanguage<Row>} */
+export const ROW_LANGUAGE = {
+  keys: {
+    type: { texts: typesOf },
+    agent: { texts: ({ agent }) => [agent?.type] },
+    client: { texts: ({ client }) => client.map(({ type }) => type) },
+    cause: { texts: ({ cause }) => [cause] },
+    repair: { texts: ({ repairs }) => repairs.map(({ label }) => label) },
+    loss: { texts: ({ losses }) => losses.map(({ label }) => label) },
+    is: { words: { remarkable: isRemarkable } },
+    row: { number: ({ n }) => n },
+    at: { number: ({ at_ms: at }) => at },
+  },
+  freeText: ({ agent, client, note }) => [agent, ...client].map((side) => side?.data ?? "").concat(note ?? "").join("\n"),
+};
+
+/** @param {Row} row */
+function typesOf({ agent, client, canonical }) {
+  return [agent?.type, ...client.map(({ type }) => type), ...canonical];
+}
+
+/**
+ * Lists the rows that pass a test, in slices so short that the page stays responsive with any number of rows.
+ * @param {Row[]} rows
+ * @param {(row: Row) => boolean} test
+ * @param {AbortSignal} signal
+ * @returns {Promise<number[]>} positions in `rows`
+ */
+export async function filterInSlices(rows, test, signal) {
+  /** @type {number[]} */
+  const passed = [];
+  let began = performance.now();
+  for (let at = 0; at < rows.length && !signal.aborted; at += 1) {
+    if (test(rows[at])) passed.push(at);
+    if (at % 64 !== 0 || performance.now() - began < 8) continue;
+    await new Promise((resolve) => setTimeout(resolve, 0));
+    began = performance.now();
+  }
+  return passed;
+}

@@ -1,0 +1,141 @@
+// Explains one row: why it is what it is, which members differ, its raw bytes, and what the client holds after it.
+import { element, longText, put, table } from "./dom.mjs";
+import { compareMembers, jsonText, readJson } from "./json_members.mjs";
+import { say, sayName } from "./messages.mjs";
+import { duration } from "./numbers.mjs";
+import { CAUSE_SIGNS, CHANGE_SIGNS } from "./row_lines.mjs";
+
+/** @typedef {import("./api.mjs").Row} Row */
+/** @typedef {import("./dom.mjs").Child} Child */
+
+/** A member is shown in a cell up to this length; the raw text has all of it. */
+const MOST_OF_MEMBER = 300;
+
+/**
+ * @param {Row} row
+ * @param {number} part  which of the client's events is compared
+ * @returns {Child[]}
+ */
+export function whyOf(row, part) {
+  const { cause, seed, canonical, carried, repairs, losses, note } = row;
+  const facts = [
+    ["time", duration(row.at_ms)],
+    ["canonical", canonical.join(", ")],
+    ["seed", seed],
+  ];
+  return [
+    element("p", { class: "lead" }, element("i", { class: "sign", "aria-hidden": "true" }, CAUSE_SIGNS[cause] ?? "?"),
+      sayName("why", cause)),
+    note !== null && element("p", { class: "note" }, note),
+    ...losses.map((finding) => findingOf("loss", finding)),
+    ...repairs.map((finding) => findingOf("repair", finding)),
+    ...carried.map(({ names, in: place }) =>
+      element("p", { class: "carried" }, say("detail.carried", { names: names.join(", "), place }))),
+    element("dl", { class: "facts" }, ...facts.filter(([, value]) => value).map(([name, value]) =>
+      element("div", {}, element("dt", {}, sayName("detail", name ?? "")), element("dd", {}, value)))),
+    membersOf(row, part),
+  ];
+}
+
+/**
+ * @param {"loss" | "repair"} kind
+ * @param {import("./api.mjs").Finding} finding
+ */
+function findingOf(kind, { label, help }) {
+  return element("p", { class: kind }, element("b", {}, say(`detail.${kind}`)), element("code", {}, label), help);
+}
+
+/**
+ * @param {Row} row
+ * @param {number} part
+ */
+function membersOf({ agent, client, cause }, part) {
+  const right = client[part];
+  if (!agent?.data || !right?.data || cause === "same") return null;
+  return membersTable(agent.data, right.data, say("side.agent"), say("side.client"));
+}
+
+/**
+ * Lists the members of two JSON texts that differ, and then how many are equal.
+ * @param {string} left
+ * @param {string} right
+ * @param {string} leftName
+ * @param {string} rightName
+ */
+export function membersTable(left, right, leftName, rightName) {
+  const values = [left, right].map(readJson);
+  if (values.includes(undefined)) return element("p", {}, say("members.no_json"));
+  const members = compareMembers(values[0], values[1]);
+  const differing = members.filter(({ change }) => change !== "same");
+  const equal = element("p", { class: "equal" }, say("members.equal", { count: members.length - differing.length }));
+  if (differing.length === 0) return equal;
+  const rows = differing.map(({ path, change, left: before, right: after }) => [
+    element("span", { class: `change ${change}` }, element("i", { class: "sign", "aria-hidden": "true" }, CHANGE_SIGNS[change]),
+      sayName("change", change)),
+    element("code", {}, path), cellOf(before), cellOf(after)]);
+  const head = [say("members.change"), say("members.member"), leftName, rightName];
+  return element("div", {}, table(say("members.title"), head, rows, "members"), equal);
+}
+
+/** @param {string | undefined} value */
+function cellOf(value) {
+  if (value === undefined) return element("span", { class: "none" }, "\u2013");
+  return element("code", {}, value.length > MOST_OF_MEMBER ? `${value.slice(0, MOST_OF_MEMBER)}\u2026` : value);
+}
+
+/**
+ * @param {Row} row
+ * @returns {Child[]}
+ */
+export function rawOf({ agent, client }) {
+  const sides = [
+    agent && { name: say("side.agent"), side: agent },
+    ...client.map((side, at) => ({ name: `${say("side.client")} ${client.length > 1 ? at + 1 : ""}`, side })),
+  ].filter((one) => one !== null);
+  if (sides.length === 0) return [element("p", {}, say("raw.nothing"))];
+  return sides.flatMap(({ name, side: { type, data } }) => [
+    element("h3", {}, name, " ", element("code", {}, type ?? say("row.no_event"))),
+    data === null ? element("p", {}, say("raw.not_recorded")) : longText(data),
+  ]);
+}
+
+/**
+ * @param {import("./client_fold.mjs").ClientFold} fold
+ * @param {boolean} knowsInput  whether the request, with which the client started, was recorded
+ * @returns {Child[]}
+ */
+export function heldOf({ messages, state, problems }, knowsInput) {
+  return [
+    !knowsInput && element("p", { class: "note" }, say("held.no_input")),
+    ...problems.slice(0, 5).map((problem) => element("p", { class: "repair" }, say("held.problem", { problem }))),
+    element("h3", {}, say("held.messages")),
+    messages.length === 0 && element("p", { class: "none" }, say("held.none")),
+    ...messages.map(({ id, role, content, toolCalls = [], toolCallId }) => element("article", { class: `message ${role}` },
+      element("h4", {}, element("b", {}, role), " ", element("code", {}, toolCallId ? `${id} \u2190 ${toolCallId}` : id)),
+      content !== undefined && content !== "" && longText(typeof content === "string" ? content : jsonText(content) ?? ""),
+      ...toolCalls.map(({ id: call, function: { name, arguments: text } }) =>
+        element("div", {}, element("code", {}, `${name} (${call})`), longText(text))))),
+    element("h3", {}, say("held.state")),
+    longText(JSON.stringify(state, null, 2) ?? ""),
+  ];
+}
+
+/**
+ * Shows both requests, and which members of the body differ.
+ * @param {HTMLElement} root
+ * @param {import("./api.mjs").RunDetail} run
+ * @param {(text: string) => string} bodyOf
+ */
+export function drawRequests(root, { requests, mode }, bodyOf) {
+  const { client, agent } = requests;
+  if (client === null && agent === null) {
+    put(root, element("p", { class: "note" }, say("requests.none", { mode: sayName("mode", mode) })));
+    return;
+  }
+  const side = (/** @type {string} */ name, /** @type {string | null} */ text) => element("section", { "aria-label": name },
+    element("h3", {}, name), text === null ? element("p", {}, say("raw.not_recorded")) : longText(text));
+  const names = [say("requests.client"), say("requests.agent")];
+  put(root,
+    client !== null && agent !== null && membersTable(bodyOf(client), bodyOf(agent), names[0], names[1]),
+    element("div", { class: "pair" }, side(names[0], client), side(names[1], agent)));
+}

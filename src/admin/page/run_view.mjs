@@ -1,0 +1,352 @@
+// One run: how it went in plain sentences, its events in two columns, its requests, and where its time went.
+import { ApiError, readLines, readRun, request } from "./api.mjs";
+import { ClientFold } from "./client_fold.mjs";
+import { button, element, onKeys, put } from "./dom.mjs";
+import { filterBox } from "./filter_box.mjs";
+import { parseFilter } from "./filter.mjs";
+import { isObject, readJson } from "./json_members.mjs";
+import { say, sayName } from "./messages.mjs";
+import { bytes, clock, count, duration } from "./numbers.mjs";
+import { filterInSlices, ROW_LANGUAGE, RowBook } from "./row_book.mjs";
+import { drawRequests, heldOf, rawOf, whyOf } from "./row_detail.mjs";
+import { drawHead, drawLine, linesOf } from "./row_lines.mjs";
+import { badge, filterForRows } from "./runs_view.mjs";
+import { curlOf, readRequest, reportOf } from "./take_along.mjs";
+import { offerText, saveFile, tabs } from "./widgets.mjs";
+import { levelOf, verdictOf } from "./verdict.mjs";
+import { VirtualList } from "./virtual_list.mjs";
+import { oneLine } from "./visible_text.mjs";
+import { strip, waterfall } from "./waterfall.mjs";
+
+/** @typedef {import("./api.mjs").RunDetail} RunDetail */
+
+/** The header and the strip follow a running run at this pace. */
+const REDRAW_EVERY_MS = 500;
+/** Events are folded in pieces of this many rows, so that the page stays responsive. */
+const FOLD_AT_ONCE = 200;
+const MOST_OF_NAME = 60;
+const MOST_OF_SENTENCE = 400;
+
+/**
+ * @param {HTMLElement} main
+ * @param {import("./run_store.mjs").RunStore} store
+ * @param {number} id
+ * @param {AbortSignal} signal
+ */
+export async function showRun(main, store, id, signal) {
+  put(main, element("p", { class: "status", role: "status" }, say("run.loading")));
+  try {
+    const run = await readRun(id, signal);
+    if (!signal.aborted) new RunView(main, store, run, signal);
+  } catch (error) {
+    if (signal.aborted) return;
+    const gone = error instanceof ApiError && error.status === 404;
+    const text = gone ? say("run.unknown") : say("failed", { reason: /** @type {Error} */ (error).message });
+    put(main, element("div", { class: "empty shown", role: "alert" }, element("p", {}, text),
+      element("p", {}, element("a", { href: "#/runs" }, say("run.back")))));
+    onKeys({ Escape: () => (location.hash = "#/runs") }, signal);
+  }
+}
+
+class RunView {
+  #book = new RowBook();
+  /**
+   * The lines that the filter lets through: position of the row, and which of the client's events.
+   * @type {{ at: number, part: number }[]}
+   */
+  #lines = [];
+  #filterText = filterForRows();
+  #filtering = new AbortController();
+  /** @type {ClientFold | undefined} */
+  #fold;
+  #foldedRows = 0;
+  #selected = { at: -1, part: 0 };
+  #redrawDue = false;
+
+  /**
+   * @param {HTMLElement} main
+   * @param {import("./run_store.mjs").RunStore} store
+   * @param {RunDetail} run
+   * @param {AbortSignal} signal
+   */
+  constructor(main, store, run, signal) {
+    this.store = store;
+    this.run = run;
+    this.signal = signal;
+    this.top = element("header", { class: "run-top" });
+    this.strip = element("div");
+    this.list = new VirtualList({
+      id: "row", label: say("rows.label"), head: drawHead(), signal,
+      draw: (at) => drawLine(this.#book.rows[this.#lines[at].at], this.#lines[at].part),
+      onSelect: (at) => this.#select(at),
+      onOpen: () => this.detail.body.focus(),
+    });
+    this.filter = filterBox({
+      id: "row-filter", label: say("rows.filter"), value: this.#filterText, language: ROW_LANGUAGE,
+      example: "type:TOOL_* cause:dropped is:remarkable", items: () => this.#book.rows.slice(0, 2_000),
+      onChange: (text) => {
+        this.#filterText = text;
+        this.#applyFilter();
+      },
+    });
+    this.status = element("p", { class: "status", role: "status" });
+    this.detail = tabs("detail", say("detail.title"), {
+      why: { key: null, draw: (body) => put(body, ...whyOf(...this.#row())) },
+      raw: { key: "r", draw: (body) => put(body, ...rawOf(this.#row()[0])) },
+      held: { key: "m", draw: (body) => this.#drawHeld(body) },
+    });
+    const events = element("div", { class: "events" },
+      element("div", { class: "tools" }, this.filter.root,
+        button(say("rows.next"), () => this.#jump(1), { key: "n" }), this.status),
+      element("div", { class: "split" }, this.list.root, this.detail.root));
+    this.pages = tabs("run", say("run.parts"), {
+      events: { key: "1", draw: (body) => put(body, events) },
+      requests: { key: "2", draw: (body) => drawRequests(body, this.run, (text) => readRequest(text).body) },
+      timeline: { key: "3", draw: (body) => this.#drawTimeline(body) },
+    });
+    put(main, element("article", { class: "run", "aria-label": say("run.title", { route: run.route }) },
+      this.top, this.strip, this.pages.root));
+    this.pages.choose("events");
+    put(this.detail.body, element("p", { class: "none" }, say("detail.none")));
+    this.#redraw();
+    this.#bindKeys();
+    store.onChange(() => this.#takeSummary(), signal);
+    this.list.root.focus({ preventScroll: true });
+    this.#readRows();
+  }
+
+  #bindKeys() {
+    onKeys({
+      j: () => this.list.move(1), k: () => this.list.move(-1), n: () => this.#jump(1), N: () => this.#jump(-1),
+      r: () => this.#toggle("raw"), m: () => this.#toggle("held"), a: () => this.#showAll(),
+      1: () => this.pages.choose("events"), 2: () => this.pages.choose("requests"), 3: () => this.pages.choose("timeline"),
+      c: () => this.#copyCurl(), d: () => this.#saveRecording(), b: () => this.#copyReport(),
+      "/": () => this.filter.input.focus(), Enter: () => this.detail.body.focus(), Escape: () => this.#leave(),
+    }, this.signal);
+  }
+
+  /** Reads rows until the run ends; after a lost connection those that came stay. */
+  async #readRows() {
+    try {
+      for await (const lines of readLines(`/inspect/v1/runs/${this.run.id}/rows?follow=1`, this.signal)) {
+        const from = this.#book.rows.length;
+        this.#book.add(lines);
+        this.#addLines(from);
+      }
+      this.run = await readRun(this.run.id, this.signal);
+    } catch (error) {
+      if (this.signal.aborted) return;
+      put(this.status, say("failed", { reason: /** @type {Error} */ (error).message }));
+      return;
+    }
+    this.#redraw();
+    this.#selectFirst();
+  }
+
+  /** Selects what most people come for, unless they chose something already or filter for something else. */
+  #selectFirst() {
+    if (this.#selected.at >= 0 || this.#lines.length === 0) return;
+    const { row } = verdictOf(this.run, this.#book)[0];
+    if (this.#filterText !== "") this.list.select(0);
+    else this.#goTo(row ?? this.#book.remarkable[0]?.n ?? this.#book.rows[0].n);
+  }
+
+  /**
+   * Appends the lines of the rows from a position on, if they pass the filter.
+   * @param {number} from
+   */
+  #addLines(from) {
+    const { test } = parseFilter(this.#filterText, ROW_LANGUAGE);
+    const { rows } = this.#book;
+    for (let at = from; at < rows.length; at += 1) if (test(rows[at])) this.#pushLines(at);
+    this.list.count = this.#lines.length;
+    this.list.grow();
+    this.#redrawSoon();
+  }
+
+  /** @param {number} at */
+  #pushLines(at) {
+    for (let part = 0; part < linesOf(this.#book.rows[at]); part += 1) this.#lines.push({ at, part });
+  }
+
+  async #applyFilter() {
+    this.#filtering.abort();
+    const filtering = (this.#filtering = new AbortController());
+    const { rows } = this.#book;
+    const { test } = parseFilter(this.#filterText, ROW_LANGUAGE);
+    const passed = await filterInSlices(rows, test, filtering.signal);
+    if (filtering.signal.aborted) return;
+    this.#lines = [];
+    for (const at of passed) this.#pushLines(at);
+    this.list.count = this.#lines.length;
+    this.list.mark(this.#lines.findIndex(({ at, part }) => at === this.#selected.at && part === this.#selected.part));
+    this.list.refresh();
+    if (this.list.selected >= 0) this.list.show(this.list.selected);
+    this.#drawStatus();
+  }
+
+  /** @param {number} line */
+  #select(line) {
+    this.#selected = this.#lines[line];
+    this.detail.choose(this.detail.chosen ?? "why");
+  }
+
+  /** @returns {[import("./api.mjs").Row, number]} */
+  #row() {
+    return [this.#book.rows[this.#selected.at], this.#selected.part];
+  }
+
+  /** @param {"raw" | "held"} name */
+  #toggle(name) {
+    if (this.#selected.at >= 0) this.detail.choose(this.detail.chosen === name ? "why" : name);
+  }
+
+  #showAll() {
+    const shown = document.querySelector(".run .show-all");
+    if (shown instanceof HTMLElement) shown.click();
+  }
+
+  /**
+   * Selects the next remarkable row after the selected one, and after the last the first.
+   * @param {1 | -1} step
+   */
+  #jump(step) {
+    const { n } = this.#book.rows[this.#selected.at] ?? { n: 0 };
+    const { remarkable } = this.#book;
+    const next = step > 0 ? remarkable.find((row) => row.n > n) : remarkable.findLast((row) => row.n < n);
+    const row = next ?? remarkable.at(step > 0 ? 0 : -1);
+    if (row !== undefined) this.#goTo(row.n);
+  }
+
+  /**
+   * Selects a row by its number, and takes the filter away if it hides the row.
+   * @param {number} n
+   */
+  async #goTo(n) {
+    this.pages.choose("events");
+    const isIt = (/** @type {{ at: number }} */ { at }) => this.#book.rows[at].n === n;
+    if (!this.#lines.some(isIt) && this.#filterText !== "") {
+      this.#filterText = this.filter.input.value = "";
+      await this.#applyFilter();
+    }
+    this.list.select(this.#lines.findIndex(isIt));
+  }
+
+  #leave() {
+    if (this.detail.root.contains(document.activeElement)) this.list.root.focus();
+    else location.hash = "#/runs";
+  }
+
+  #takeSummary() {
+    const summary = this.store.runs.get(this.run.id);
+    if (summary !== undefined) Object.assign(this.run, summary);
+    this.#redrawSoon();
+  }
+
+  #redrawSoon() {
+    if (this.#redrawDue) return;
+    this.#redrawDue = true;
+    setTimeout(() => {
+      this.#redrawDue = false;
+      if (!this.signal.aborted) this.#redraw();
+    }, REDRAW_EVERY_MS);
+  }
+
+  #redraw() {
+    const { run } = this;
+    // A press between two drawings must find the same button.
+    if (!this.top.contains(document.activeElement)) put(this.top, this.#titleLine(), this.#verdict(), this.#facts());
+    put(this.strip, strip(this.#book.rows, run.duration_ms));
+    this.#drawStatus();
+  }
+
+  #titleLine() {
+    const { run } = this;
+    const level = levelOf(run);
+    const words = run.state === "running" ? say("state.running") : sayName("outcome", run.outcome ?? "");
+    return element("div", { class: "title" },
+      element("a", { href: "#/runs", class: "back" }, `\u2190 ${say("runs.title")}`),
+      element("h1", {}, say("run.title", { route: oneLine(run.route, MOST_OF_NAME) })),
+      element("span", { class: `level ${level}` }, badge(level), element("b", {}, words)),
+      element("span", { class: "buttons" },
+        button(say("take.curl"), () => this.#copyCurl(), { key: "c", disabled: run.requests.client === null }),
+        button(say("take.recording"), () => this.#saveRecording(), { key: "d" }),
+        button(say("take.report"), () => this.#copyReport(), { key: "b" })));
+  }
+
+  #verdict() {
+    const sentences = verdictOf(this.run, this.#book);
+    return element("ul", { class: "verdict", "aria-label": say("verdict.title") }, ...sentences.map(({ level, text, row }, at) =>
+      element("li", { class: `level ${level} ${at === 0 ? "main" : ""}` }, badge(level), element("span", {}, oneLine(text, MOST_OF_SENTENCE), " ",
+        row !== undefined && element("button", { type: "button", class: "link", onclick: () => this.#goTo(row) },
+          say("verdict.row", { n: count(row) }))))));
+  }
+
+  #facts() {
+    const { run } = this;
+    const facts = {
+      dialects: `${run.agent} \u2192 ${run.client}`, caller: run.caller ?? "\u2013", started: clock(run.started_ms),
+      duration: duration(run.duration_ms), first: duration(run.first_event_ms),
+      events: `${count(run.events_in)} \u2192 ${count(run.events_out)}`,
+      bytes: `${bytes(run.bytes_in)} \u2192 ${bytes(run.bytes_out)}`,
+      repairs: count(run.repairs), losses: count(run.losses), thread: run.thread_id, run: run.run_id,
+    };
+    return element("dl", { class: "facts" }, ...Object.entries(facts).map(([name, value]) =>
+      element("div", {}, element("dt", {}, sayName("column", name)), element("dd", {}, value))));
+  }
+
+  #drawStatus() {
+    const rows = count(this.#book.rows.length);
+    const lines = count(this.#lines.length);
+    put(this.status, this.#filterText === "" ? say("rows.count", { rows }) : say("rows.filtered", { rows, lines }));
+  }
+
+  /** @param {HTMLElement} body */
+  #drawTimeline(body) {
+    const settings = Object.entries(this.run.settings).map(([name, value]) =>
+      element("div", {}, element("dt", {}, name), element("dd", {}, typeof value === "string" ? value : JSON.stringify(value))));
+    put(body, waterfall(this.run.timeline, this.run.duration_ms), element("h3", {}, say("run.settings")),
+      element("dl", { class: "facts" }, ...settings));
+  }
+
+  /** @param {HTMLElement} body */
+  async #drawHeld(body) {
+    const { run } = this;
+    if (run.client !== "ag-ui") {
+      put(body, element("p", { class: "note" }, say("held.other_dialect", { dialect: run.client })));
+      return;
+    }
+    const { at } = this.#selected;
+    const input = run.requests.client === null ? undefined : readJson(readRequest(run.requests.client).body);
+    if (this.#fold === undefined || this.#foldedRows > at) {
+      this.#fold = new ClientFold(isObject(input) ? input : {});
+      this.#foldedRows = 0;
+    }
+    const { rows } = this.#book;
+    while (this.#foldedRows <= at) {
+      // Before the row is folded, so that no other drawing folds it again while this one waits.
+      const row = rows[this.#foldedRows++];
+      for (const { data } of row.client) this.#fold.apply(readJson(data));
+      if (this.#foldedRows % FOLD_AT_ONCE === 0) await new Promise((resolve) => setTimeout(resolve, 0));
+      if (this.#selected.at !== at || this.detail.chosen !== "held") return;
+    }
+    put(body, ...heldOf(this.#fold, input !== undefined));
+  }
+
+  #copyCurl() {
+    if (this.run.requests.client !== null) offerText(say("take.curl"), curlOf(this.run.requests.client));
+  }
+
+  #copyReport() {
+    offerText(say("take.report"), reportOf(this.run, this.#book, verdictOf(this.run, this.#book)));
+  }
+
+  async #saveRecording() {
+    try {
+      const response = await request(`/inspect/v1/runs/${this.run.id}/recording`, { signal: this.signal });
+      saveFile(`run-${this.run.id}.ndjson`, await response.blob());
+    } catch (error) {
+      put(this.status, say("failed", { reason: /** @type {Error} */ (error).message }));
+    }
+  }
+}

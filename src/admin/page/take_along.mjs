@@ -1,0 +1,114 @@
+// Makes what a person takes along from a run: a curl command, and a report for an issue.
+import { say } from "./messages.mjs";
+import { bytes, count, duration } from "./numbers.mjs";
+import { visible } from "./visible_text.mjs";
+
+/** @typedef {import("./api.mjs").RunDetail} RunDetail */
+
+const MOST_ROWS = 20;
+const MOST_DATA = 1_500;
+/** Headers that curl writes itself. */
+const OWN_HEADERS = ["host", "content-length", "connection", "transfer-encoding", "accept-encoding"];
+
+/**
+ * Reads a recorded request, which is a head and a body, or a body alone.
+ * @param {string} text
+ */
+export function readRequest(text) {
+  const [, method, target, rest] = /^([A-Z]+) (\S+) HTTP\/[\d.]+\r?\n([\s\S]*)$/.exec(text) ?? [];
+  if (method === undefined) return { method: "POST", target: null, headers: /** @type {string[][]} */ ([]), body: text };
+  const [head, ...body] = rest.split(/\r?\n\r?\n/);
+  const headers = head.split(/\r?\n/).filter(Boolean).map((line) => {
+    const at = line.indexOf(":");
+    return [line.slice(0, at).toLowerCase(), line.slice(at + 1).trim()];
+  });
+  return { method, target, headers, body: body.join("\n\n") };
+}
+
+/**
+ * Returns the command that sends a client's request again; the gateway's address is left to whoever runs it unless the
+ * request names it.
+ * @param {string} text
+ */
+export function curlOf(text) {
+  const { method, target, headers, body } = readRequest(text);
+  const host = headers.find(([name]) => name === "host")?.[1];
+  const sent = headers.filter(([name]) => !OWN_HEADERS.includes(name));
+  if (!sent.some(([name]) => name === "content-type")) sent.push(["content-type", "application/json"]);
+  const url = host === undefined ? `"$GATEWAY"${target === null ? "" : quote(target)}` : quote(`http://${host}${target}`);
+  const lines = [`curl -sN -X ${method} ${url}`, ...sent.map(([name, value]) => `-H ${quote(`${name}: ${value}`)}`)];
+  if (body !== "") lines.push(`--data-raw ${quote(body)}`);
+  return lines.join(" \\\n  ");
+}
+
+/**
+ * Quotes a word for a POSIX shell; with characters that a terminal would obey, for bash and zsh.
+ * @param {string} word
+ */
+export function quote(word) {
+  if (visible(word) === word && !/[\n\t]/.test(word)) return `'${word.replaceAll("'", "'\\''")}'`;
+  const escaped = Array.from(word, (character) => {
+    if (character === "'" || character === "\\") return `\\${character}`;
+    if (visible(character) === character && !/[\n\t]/.test(character)) return character;
+    return [...new TextEncoder().encode(character)].map((byte) => `\\x${byte.toString(16).padStart(2, "0")}`).join("");
+  });
+  return `$'${escaped.join("")}'`;
+}
+
+/**
+ * Returns a report in Markdown: how the run went, and its remarkable rows. Their data is there if it was recorded.
+ * @param {RunDetail} run
+ * @param {import("./row_book.mjs").RowBook} book
+ * @param {import("./verdict.mjs").Sentence[]} verdict
+ */
+export function reportOf(run, book, verdict) {
+  const facts = [
+    ["route", run.route], ["agent", run.agent], ["client", run.client], ["outcome", run.outcome ?? run.state],
+    ["code", run.code ?? "-"], ["run", run.run_id], ["thread", run.thread_id], ["request", run.request_id],
+    ["started", new Date(run.started_ms).toISOString()], ["duration", duration(run.duration_ms)],
+    ["first event", duration(run.first_event_ms)], ["events", `${count(run.events_in)} in, ${count(run.events_out)} out`],
+    ["bytes", `${bytes(run.bytes_in)} in, ${bytes(run.bytes_out)} out`],
+    ["repairs", count(run.repairs)], ["losses", count(run.losses)],
+    ...Object.entries(run.settings).map(([name, value]) => [name, String(value)]),
+  ];
+  const timeline = run.timeline.map(({ at_ms: at, name, detail }) => `- ${duration(at)} ${name}${detail ? `: ${plain(detail)}` : ""}`);
+  return [
+    `# ${say("report.title", { route: plain(run.route) })}`, "",
+    ...verdict.map(({ text }) => `- ${plain(text)}`), "",
+    "| | |", "|---|---|", ...facts.map(([name, value]) => `| ${plain(name)} | ${plain(value)} |`), "",
+    `## ${say("timeline.title")}`, "", ...timeline, "",
+    `## ${say("report.rows")}`, "", ...book.remarkable.slice(0, MOST_ROWS).flatMap((row) => rowReport(row, run.mode)),
+  ].join("\n");
+}
+
+/**
+ * @param {import("./api.mjs").Row} row
+ * @param {string} mode
+ */
+function rowReport({ n, at_ms, agent, client, cause, repairs, losses, note }, mode) {
+  const types = `${agent?.type ?? "-"} \u2192 ${client.map(({ type }) => type).join(", ") || "-"}`;
+  const lines = [`### ${n}. ${plain(types)} (${cause}, ${duration(at_ms)})`, ""];
+  for (const { label, help } of [...losses, ...repairs]) lines.push(`- \`${label}\`: ${plain(help)}`);
+  if (note !== null) lines.push(`- ${plain(note)}`);
+  if (mode === "full") for (const side of [agent, ...client]) if (side?.data) lines.push(fenced(side.data));
+  return [...lines, ""];
+}
+
+/**
+ * Escapes what would be markup in Markdown.
+ * @param {string} text
+ */
+function plain(text) {
+  return visible(text).replace(/[\\`*_{}[\]<>#|~]/g, "\\$&").replace(/\s*\n\s*/g, " ");
+}
+
+/**
+ * Puts data into a block that it cannot end.
+ * @param {string} data
+ */
+function fenced(data) {
+  const longest = Math.max(2, ...Array.from(data.matchAll(/`+/g), ([run]) => run.length));
+  const fence = "`".repeat(longest + 1);
+  const cut = data.length > MOST_DATA ? `${data.slice(0, MOST_DATA)}\u2026` : data;
+  return `\n${fence}json\n${visible(cut)}\n${fence}`;
+}

@@ -1,0 +1,133 @@
+// Says in plain sentences how a run went and why, the worst first.
+import { bytes, count, duration } from "./numbers.mjs";
+import { say, sayName } from "./messages.mjs";
+
+/** @typedef {import("./api.mjs").RunSummary} RunSummary */
+/** @typedef {import("./row_book.mjs").RowBook} RowBook */
+/** @typedef {"bad" | "warning" | "good" | "plain"} Level */
+/** @typedef {{ level: Level, text: string, row?: number }} Sentence   `row`: where to look */
+
+/** Outcomes that nobody has to look into. */
+const GOOD = ["finished", "interrupted"];
+/** Ends by a person or a plan rather than by a failure. */
+const STOPPED = ["client_gone", "cancelled", "drained", "unread"];
+const MOST_OF_A_KIND = 3;
+
+/**
+ * @param {Pick<RunSummary, "state" | "outcome">} run
+ * @returns {Level}
+ */
+export function levelOf({ state, outcome }) {
+  if (state === "running") return "plain";
+  if (outcome === null || GOOD.includes(outcome)) return "good";
+  return STOPPED.includes(outcome) ? "warning" : "bad";
+}
+
+/**
+ * @param {RunSummary} run
+ * @param {RowBook} book
+ * @returns {Sentence[]}
+ */
+export function verdictOf(run, book) {
+  return [
+    endOf(run, book),
+    ...[...book.losses.values()].slice(0, MOST_OF_A_KIND).map((tally) => findingSentence("loss", tally)),
+    ...foreignTypes(run, book),
+    ...[...book.repairs.values()].slice(0, MOST_OF_A_KIND).map((tally) => findingSentence("repair", tally)),
+    ...more(book),
+    ...book.noted.slice(0, 2).map(({ n, note }) => /** @type {Sentence} */ ({
+      level: "warning", text: say("verdict.note", { note: note ?? "" }), row: n,
+    })),
+    ...waits(book),
+    ...incomplete(run, book),
+  ];
+}
+
+/**
+ * @param {RunSummary} run
+ * @param {RowBook} book
+ * @returns {Sentence}
+ */
+function endOf(run, book) {
+  const numbers = { in: count(run.events_in), out: count(run.events_out) };
+  if (run.state === "running") return { level: "plain", text: say("verdict.running", numbers) };
+  const level = levelOf(run);
+  const outcome = run.outcome ?? "";
+  if (run.code === null) {
+    return { level, text: [sayName("verdict.outcome", outcome), say("verdict.numbers", numbers)].join(" ") };
+  }
+  const cause = sayName("verdict.code", run.code);
+  const known = cause !== run.code;
+  // The last event that the gateway made is the one that ended the run for the client.
+  const made = book.made.findLast(({ client }) => client.length > 0);
+  const written = made && say("verdict.written", { type: made.client.at(-1)?.type ?? "", code: run.code, n: made.n });
+  const text = [
+    known ? cause : sayName("verdict.outcome", outcome),
+    written ?? say("verdict.coded", { code: run.code }),
+    run.message && say("verdict.message", { message: run.message }),
+  ];
+  return { level, text: text.filter(Boolean).join(" "), row: made?.n ?? book.rows.at(-1)?.n };
+}
+
+/**
+ * @param {"loss" | "repair"} kind
+ * @param {import("./row_book.mjs").Tally} tally
+ * @returns {Sentence}
+ */
+function findingSentence(kind, { label, help, count: times, n }) {
+  return { level: "warning", text: say(`verdict.${kind}`, { label, help, times: count(times) }), row: n };
+}
+
+/**
+ * A few events of another dialect are an extension; most of them are a wrong setting.
+ * @param {RunSummary} run
+ * @param {RowBook} book
+ * @returns {Sentence[]}
+ */
+function foreignTypes({ agent, events_in }, { repairs }) {
+  const foreign = repairs.get("foreign_type");
+  if (foreign === undefined || foreign.count * 3 < events_in) return [];
+  return [{ level: "bad", text: say("verdict.wrong_dialect", { agent, count: count(foreign.count) }), row: foreign.n }];
+}
+
+/**
+ * @param {RowBook} book
+ * @returns {Sentence[]}
+ */
+function more({ losses, repairs }) {
+  const rest = [losses, repairs].map(({ size }) => Math.max(0, size - MOST_OF_A_KIND));
+  if (rest[0] + rest[1] === 0) return [];
+  return [{ level: "plain", text: say("verdict.more", { losses: rest[0], repairs: rest[1] }) }];
+}
+
+/**
+ * @param {RowBook} book
+ * @returns {Sentence[]}
+ */
+function waits({ longestWait, largest }) {
+  /** @type {Sentence[]} */
+  const sentences = [];
+  if (longestWait.n > 0) {
+    const key = longestWait.n === 1 ? "verdict.slow_first" : "verdict.wait";
+    sentences.push({ level: "warning", text: say(key, { time: duration(longestWait.ms), n: longestWait.n }), row: longestWait.n });
+  }
+  if (largest.n > 0) {
+    const values = { size: bytes(largest.size), type: largest.type, n: largest.n };
+    sentences.push({ level: "warning", text: say("verdict.largest", values), row: largest.n });
+  }
+  return sentences;
+}
+
+/**
+ * @param {RunSummary} run
+ * @param {RowBook} book
+ * @returns {Sentence[]}
+ */
+function incomplete({ missed_bytes, mode }, { missed }) {
+  /** @type {Sentence[]} */
+  const sentences = [];
+  if (missed_bytes > 0) sentences.push({ level: "warning", text: say("verdict.missed_bytes", { size: bytes(missed_bytes) }) });
+  if (missed > 0) sentences.push({ level: "warning", text: say("verdict.missed_rows", { count: count(missed) }) });
+  if (mode === "events") sentences.push({ level: "plain", text: say("verdict.mode_events") });
+  return sentences;
+}

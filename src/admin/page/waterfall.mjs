@@ -1,0 +1,87 @@
+// Draws where the time of a run went: a strip of all events over time, and each moment with its bar.
+import { drawing, element } from "./dom.mjs";
+import { count, duration } from "./numbers.mjs";
+import { say, sayName } from "./messages.mjs";
+
+/** @typedef {import("./api.mjs").Moment} Moment */
+/** @typedef {import("./api.mjs").Row} Row */
+
+const WIDTH = 1000;
+const BUCKETS = 250;
+const HALF = 18;
+/** A wait is marked if it is a good part of the run, and long enough for a person to notice. */
+const GAP_SHARE = 0.1;
+const GAP_MS = 200;
+
+/**
+ * Counts events in equal spans of time, and lists the waits between events.
+ * @param {Row[]} rows
+ * @param {number} total  in milliseconds
+ */
+export function density(rows, total) {
+  const agent = new Array(BUCKETS).fill(0);
+  const client = new Array(BUCKETS).fill(0);
+  /** @type {{ from: number, to: number }[]} */
+  const gaps = [];
+  const wait = Math.max(GAP_MS, total * GAP_SHARE);
+  let last = 0;
+  for (const row of rows) {
+    const at = Math.min(BUCKETS - 1, Math.floor((row.at_ms / total) * BUCKETS));
+    if (row.agent !== null) agent[at] += 1;
+    client[at] += row.client.length;
+    if (row.at_ms - last > wait) gaps.push({ from: last, to: row.at_ms });
+    last = row.at_ms;
+  }
+  if (total - last > wait) gaps.push({ from: last, to: total });
+  return { agent, client, gaps };
+}
+
+/**
+ * Draws the strip: events of the agent above the line, events for the client below, waits between them.
+ * @param {Row[]} rows
+ * @param {number} total
+ */
+export function strip(rows, total) {
+  const { agent, client, gaps } = density(rows, Math.max(total, 1));
+  const most = Math.max(1, ...agent, ...client);
+  const x = (/** @type {number} */ ms) => (ms / Math.max(total, 1)) * WIDTH;
+  const bars = (/** @type {number[]} */ counts, /** @type {string} */ name, /** @type {boolean} */ up) =>
+    counts.map((events, at) => {
+      if (events === 0) return null;
+      const height = Math.max(2, (Math.log1p(events) / Math.log1p(most)) * (HALF - 2));
+      const width = WIDTH / BUCKETS;
+      return drawing("rect", { class: name, x: at * width, width: width - 0.5, y: up ? HALF - height : HALF, height });
+    });
+  const picture = drawing("svg", { viewBox: `0 0 ${WIDTH} ${2 * HALF}`, preserveAspectRatio: "none", "aria-hidden": "true" },
+    ...gaps.map(({ from, to }) => drawing("rect", { class: "gap", x: x(from), width: x(to - from), y: 0, height: 2 * HALF })),
+    ...bars(agent, "agent", true), ...bars(client, "client", false),
+    drawing("line", { x1: 0, x2: WIDTH, y1: HALF, y2: HALF }));
+  const longest = gaps.reduce((most, { from, to }) => Math.max(most, to - from), 0);
+  const waits = gaps.length > 0 ? say("strip.waits", { count: count(gaps.length), longest: duration(longest) }) : "";
+  const label = `${say("strip.label", { total: duration(total) })} ${waits}`;
+  return element("figure", { class: "strip" },
+    element("div", { class: "sides", "aria-hidden": "true" },
+      element("span", {}, say("side.agent")), element("span", {}, say("side.client"))),
+    picture, element("figcaption", {}, label));
+}
+
+/**
+ * Lists the moments of a run, each with the time until the next.
+ * @param {Moment[]} timeline
+ * @param {number} total
+ */
+export function waterfall(timeline, total) {
+  const end = Math.max(total, 1, ...timeline.map(({ at_ms: at }) => at));
+  const lines = timeline.map(({ at_ms: at, name, detail }, index) => {
+    const until = timeline[index + 1]?.at_ms ?? end;
+    const bar = drawing("svg", { viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" },
+      drawing("rect", { x: Math.min(99.4, (at / end) * 100), width: Math.max(0.6, ((until - at) / end) * 100), y: 0, height: 10 }));
+    const cells = [sayName("moment", name), duration(at), duration(until - at), detail ?? "", bar];
+    return element("tr", {}, ...cells.map((cell, place) =>
+      element(place === 0 ? "th" : "td", { class: ["name", "number", "number", "what", "bar"][place], scope: place === 0 && "row" }, cell)));
+  });
+  const head = ["moment", "at", "until_next", "detail", "bar"].map((name) =>
+    element("th", { scope: "col", class: ["at", "until_next"].includes(name) && "number" }, sayName("timeline", name)));
+  return element("table", { class: "waterfall", "aria-label": say("timeline.title") },
+    element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...lines));
+}

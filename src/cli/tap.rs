@@ -1,0 +1,353 @@
+//! `diglot tap`: both sides of the runs of this machine's gateway, while they are in progress.
+
+mod tap_line;
+mod source;
+mod pair_text;
+mod tap_writer;
+
+use self::pair_text::{PairText, RunCounts};
+use self::source::{TapEvent, TapRequest, open_tap};
+use self::tap_line::{RowLine, TapFilter, TapLine, TapSide};
+use self::tap_writer::{FrameWriter, RunKey, TapWriter};
+use super::capture_modes::{self, RouteCapture};
+use super::inspect::DEFAULT_TIME;
+use super::local_gateway::{self, RunDirArgs};
+use super::output::{CliExit, CliFailure, CliResult, print_error};
+use super::run_line::RunLine;
+use crate::config;
+use std::collections::BTreeMap;
+use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
+use std::path::Path;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc::Receiver;
+use tokio::time::{Instant, sleep_until};
+
+/// Columns of text that is not for a terminal.
+const FILE_COLUMNS: u16 = 160;
+
+const AFTER_HELP: &str = "\
+Shows runs that begin from now on, on routes that are captured: `inspect` of the configuration, `diglot inspect on`, or \
+--on. Each row is an event of the agent on the left, what the client was sent because of it on the right, and the cause \
+between them: same, changed, split (several events), held (part of a later event), dropped, gateway (made by the gateway), \
+end (of the agent's stream), mark (neither side sent anything). A refused request is a run without rows.
+
+--format json prints lines of {\"run\": ...} when a run began and ended, and {\"id\": of the run, \"row\": ...}. --format \
+sse prints the events of one side, one run after another:
+  diglot tap --run-dir /run/diglot --format sse | diglot verify --dialect ag-ui
+
+tap continues when the gateway restarts or is upgraded.
+
+Exit codes: 0 ok, 1 no route matches, 2 usage, 69 no gateway is running there, 78 the configuration is invalid or has no \
+`run_dir`.";
+
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(super) struct TapArgs {
+    #[command(flatten)]
+    place: RunDirArgs,
+
+    /// Routes, by name; `*` stands for any characters
+    #[arg(long, value_name = "GLOB", default_value = "*")]
+    route: String,
+
+    /// Only rows with an event of this type on a shown side; `*` stands for any characters
+    #[arg(long = "type", value_name = "GLOB")]
+    kind: Option<String>,
+
+    /// Side to show [default: both; client with --format sse]
+    #[arg(long, value_enum)]
+    side: Option<TapSide>,
+
+    /// Only runs of this caller, by subject
+    #[arg(long, value_name = "ID")]
+    caller: Option<String>,
+
+    /// End after so many rows
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+
+    /// Format of the output [default: text on a terminal, json otherwise]
+    #[arg(long, value_enum)]
+    format: Option<TapFormat>,
+
+    /// Capture the routes while tapping, unless they are captured already
+    #[arg(long, conflicts_with = "kept")]
+    on: bool,
+
+    /// Longest time to tap with --on [default: 10m]
+    #[arg(long = "for", value_name = "DURATION", requires = "on", value_parser = config::parse_duration)]
+    time: Option<Duration>,
+
+    /// Show the runs that the gateway has kept, and end
+    #[arg(long)]
+    kept: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum TapFormat {
+    /// pairs of events, for people
+    Text,
+    /// one JSON object per line
+    Json,
+    /// the frames of one side
+    Sse,
+}
+
+pub(super) fn run(arguments: &TapArgs) -> CliResult {
+    let is_terminal = io::stdout().is_terminal();
+    let format = arguments.format.unwrap_or(if is_terminal { TapFormat::Text } else { TapFormat::Json });
+    let side = arguments.side.unwrap_or(if format == TapFormat::Sse { TapSide::Client } else { TapSide::Both });
+    if format == TapFormat::Sse && side == TapSide::Both {
+        return Err(CliExit::Usage.failure("an event stream has one side: add `--side agent` or `--side client`"));
+    }
+    let colored = is_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let writer = match format {
+        TapFormat::Text => TapWriter::Text(PairText { columns: usize::from(FILE_COLUMNS), colored, side }),
+        TapFormat::Json => TapWriter::Json,
+        TapFormat::Sse => TapWriter::Sse(FrameWriter::new(side, is_terminal)),
+    };
+    let output = TapOutput {
+        out: BufWriter::new(io::stdout().lock()),
+        writer,
+        filter: TapFilter { kind: arguments.kind.clone(), side, caller: arguments.caller.clone() },
+        open: BTreeMap::new(),
+        rows_left: arguments.limit.unwrap_or(u64::MAX),
+        is_terminal,
+        has_runs: false,
+    };
+    let request =
+        TapRequest { run_dir: arguments.place.run_dir()?, routes: arguments.route.clone(), kept: arguments.kept };
+    local_gateway::block_on(tap(arguments, request, output))
+}
+
+async fn tap(arguments: &TapArgs, request: TapRequest, mut output: TapOutput<'_>) -> CliResult {
+    let TapRequest { run_dir, routes, .. } = request.clone();
+    let capture = CaptureSwitch::start(arguments, &run_dir).await?;
+    let with_refusals = matches!(output.writer, TapWriter::Text(_));
+    let events = open_tap(request, with_refusals);
+    let result = tokio::select! {
+        result = read_events(&run_dir, &routes, events, &capture, &mut output) => result,
+        () = wait_for_signal() => Ok(CliExit::Ok),
+        () = capture.wait_for_end() => {
+            print_error("the time of --on is over; set a longer one with --for");
+            Ok(CliExit::Ok)
+        }
+    };
+    // Fails only if stdout is closed, which ends the tap quietly.
+    let _ = output.out.flush();
+    capture.finish(&run_dir).await;
+    result
+}
+
+async fn read_events(
+    run_dir: &Path,
+    routes: &str,
+    mut events: Receiver<TapEvent>,
+    capture: &CaptureSwitch,
+    output: &mut TapOutput<'_>,
+) -> CliResult {
+    let mut is_lost = false;
+    while let Some(event) = events.recv().await {
+        let is_open = match event {
+            TapEvent::Line { process, line } => output.write_line(process, &String::from_utf8_lossy(&line)).is_ok(),
+            TapEvent::Refused { code, count } => output.writer.write_refusals(&mut output.out, &code, count).is_ok(),
+            TapEvent::Connected { process: 1 } => true,
+            TapEvent::Connected { .. } => {
+                print_error("reading the gateway's new process");
+                is_lost = false;
+                capture.renew(run_dir, routes).await;
+                true
+            }
+            TapEvent::Lost if is_lost => true,
+            TapEvent::Lost => {
+                print_error("the gateway has closed the connection; waiting for it to come back");
+                is_lost = true;
+                true
+            }
+            TapEvent::Ended => {
+                if !output.has_runs {
+                    print_error("no captured run is kept; `diglot inspect on` captures those that begin from then on");
+                }
+                return Ok(CliExit::Ok);
+            }
+            TapEvent::Failed(error) => return Err(local_gateway::connection_failure(run_dir, &error)),
+        };
+        if !is_open || output.rows_left == 0 {
+            return Ok(CliExit::Ok);
+        }
+        if events.is_empty() && output.out.flush().is_err() {
+            return Ok(CliExit::Ok);
+        }
+    }
+    Ok(CliExit::Ok)
+}
+
+async fn wait_for_signal() {
+    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        return std::future::pending().await;
+    };
+    tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
+}
+
+/// The capture that a tap has switched on.
+#[derive(Debug)]
+struct CaptureSwitch {
+    /// `None` if the routes are captured without it
+    until: Option<Instant>,
+    /// routes that nothing else captures
+    routes: Vec<String>,
+}
+
+impl CaptureSwitch {
+    /// Switches the capture on if that is requested, and reports on stderr if nothing is captured.
+    async fn start(arguments: &TapArgs, run_dir: &Path) -> Result<CaptureSwitch, CliFailure> {
+        let modes = capture_modes::fetch_modes(run_dir, &arguments.route).await?;
+        let uncaptured = modes.routes.iter().filter(|one| !one.is_captured());
+        let uncaptured: Vec<_> = uncaptured.map(|one| one.route.clone()).collect();
+        if !arguments.on || uncaptured.is_empty() {
+            if !arguments.kept {
+                report_uncaptured(&modes.routes, &arguments.route);
+            }
+            return Ok(CaptureSwitch { until: None, routes: Vec::new() });
+        }
+        let time = arguments.time.unwrap_or(DEFAULT_TIME);
+        let switch = CaptureSwitch { until: Some(Instant::now() + time), routes: uncaptured };
+        switch.set_modes(run_dir, Some("events"), time).await?;
+        Ok(switch)
+    }
+
+    /// Switches the capture on in a new process, which does not know of it.
+    async fn renew(&self, run_dir: &Path, pattern: &str) {
+        let renewed = match self.until {
+            Some(until) => {
+                let left = until.saturating_duration_since(Instant::now());
+                self.set_modes(run_dir, Some("events"), left).await
+            }
+            None => {
+                let modes = capture_modes::fetch_modes(run_dir, pattern).await;
+                modes.map(|modes| report_uncaptured(&modes.routes, pattern))
+            }
+        };
+        if let Err(failure) = renewed {
+            failure.report();
+        }
+    }
+
+    async fn wait_for_end(&self) {
+        match self.until {
+            Some(until) => sleep_until(until).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    async fn finish(self, run_dir: &Path) {
+        // Best effort: its time ends by itself.
+        let _ = self.set_modes(run_dir, None, DEFAULT_TIME).await;
+    }
+
+    async fn set_modes(&self, run_dir: &Path, mode: Option<&str>, time: Duration) -> Result<(), CliFailure> {
+        for route in &self.routes {
+            capture_modes::set_mode(run_dir, route, mode, time).await?;
+        }
+        Ok(())
+    }
+}
+
+fn report_uncaptured(routes: &[RouteCapture], pattern: &str) {
+    if !routes.iter().any(RouteCapture::is_captured) {
+        let names: Vec<_> = routes.iter().map(|one| one.route.as_str()).collect();
+        let option = if pattern == "*" { String::new() } else { format!(" --route '{pattern}'") };
+        print_error(format_args!(
+            "no run will appear: {} is not captured; run `diglot inspect on{option}`, or tap with --on",
+            names.join(", ")
+        ));
+    }
+}
+
+/// A run whose end has not been shown.
+#[derive(Debug)]
+struct OpenRun {
+    run: RunLine,
+    /// the gateway's line, until it is shown
+    begin: Option<String>,
+    counts: RunCounts,
+}
+
+struct TapOutput<'a> {
+    out: BufWriter<StdoutLock<'a>>,
+    writer: TapWriter,
+    filter: TapFilter,
+    open: BTreeMap<RunKey, OpenRun>,
+    rows_left: u64,
+    is_terminal: bool,
+    /// whether the gateway has sent a run
+    has_runs: bool,
+}
+
+impl TapOutput<'_> {
+    fn write_line(&mut self, process: u32, line: &str) -> io::Result<()> {
+        let Ok(found) = serde_json::from_str::<TapLine>(line) else {
+            print_error("a line of the gateway is not known; it may be of another version");
+            return Ok(());
+        };
+        if let (true, TapWriter::Text(text)) = (self.is_terminal, &mut self.writer) {
+            let columns = crossterm::terminal::size().map_or(FILE_COLUMNS, |(columns, _)| columns);
+            text.columns = usize::from(columns);
+        }
+        let key = RunKey { process, id: found.run.as_ref().map_or(found.id, |run| run.id) };
+        match found {
+            TapLine { run: Some(run), .. } => self.write_run(key, run, line),
+            TapLine { row: Some(row), .. } => self.write_row(key, &row, line),
+            TapLine { gone: true, .. } => match self.open.remove(&key) {
+                Some(OpenRun { begin: None, .. }) => self.writer.write_gone(&mut self.out, key, line),
+                _ => Ok(()),
+            },
+            TapLine { .. } => Ok(()),
+        }
+    }
+
+    /// Takes the first line of a run as its begin, and the second as its end.
+    fn write_run(&mut self, key: RunKey, run: RunLine, line: &str) -> io::Result<()> {
+        self.has_runs = true;
+        if let Some(OpenRun { begin, counts, .. }) = self.open.remove(&key) {
+            return match begin {
+                None => self.writer.write_end(&mut self.out, key, &run, &counts, line),
+                Some(_) => Ok(()),
+            };
+        }
+        if self.filter.accepts_run(&run) {
+            self.open.insert(key, OpenRun { run, begin: Some(line.to_owned()), counts: RunCounts::default() });
+            if self.filter.accepts_all_rows() {
+                return self.show_begin(key);
+            }
+        }
+        Ok(())
+    }
+
+    fn write_row(&mut self, key: RunKey, row: &RowLine, line: &str) -> io::Result<()> {
+        if !self.open.contains_key(&key) {
+            return Ok(());
+        }
+        let is_shown = self.rows_left > 0 && self.filter.accepts_row(row);
+        if is_shown {
+            self.rows_left -= 1;
+            self.show_begin(key)?;
+        }
+        let Some(open) = self.open.get_mut(&key) else { return Ok(()) };
+        if is_shown {
+            self.writer.write_row(&mut self.out, key, row, &open.counts, line)?;
+        }
+        open.counts.add(row);
+        Ok(())
+    }
+
+    fn show_begin(&mut self, key: RunKey) -> io::Result<()> {
+        let Some(open) = self.open.get_mut(&key) else { return Ok(()) };
+        match open.begin.take() {
+            Some(begin) => self.writer.write_begin(&mut self.out, &open.run, &begin),
+            None => Ok(()),
+        }
+    }
+}

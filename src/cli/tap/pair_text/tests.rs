@@ -1,0 +1,142 @@
+use super::super::tap_line::CarriedLine;
+use super::*;
+
+fn event(kind: &str, data: &str) -> EventLine {
+    EventLine { kind: Some(kind.to_owned()), data: Some(data.to_owned()) }
+}
+
+fn format_with(columns: usize, row: &RowLine) -> String {
+    PairText { columns, colored: false, side: TapSide::Both }.format_row(7, row, &RunCounts::default()).join("\n")
+}
+
+#[test]
+fn pairs_stand_beside_each_other() {
+    let row = RowLine {
+        at_ms: 1204,
+        agent: Some(event("SAY", r#"{"type":"SAY","text":"你好"}"#)),
+        client: vec![event("BEGIN", r#"{"type":"BEGIN","id":"m1"}"#), event("TEXT", r#"{"type":"TEXT","id":"m1"}"#)],
+        cause: "split".to_owned(),
+        ..RowLine::default()
+    };
+    assert_eq!(
+        format_with(62, &row),
+        "\
+#7      1.20s SAY                 split    BEGIN
+                text=\"你好\"                  id=\"m1\"
+                                           TEXT
+                                             id=\"m1\""
+    );
+}
+
+#[test]
+fn reasons_stand_below_their_row() {
+    let count = |label: &str| CountLine { label: label.to_owned(), help: "Why.".to_owned() };
+    let row = RowLine {
+        at_ms: 9,
+        cause: "dropped".to_owned(),
+        carried: vec![CarriedLine { names: vec!["a".to_owned(), "b".to_owned()], location: "metadata".to_owned() }],
+        repairs: vec![count("closed"), count("closed")],
+        losses: vec![count("unknown")],
+        note: Some("3 bytes".to_owned()),
+        ..RowLine::default()
+    };
+    assert_eq!(
+        format_with(80, &row),
+        "\
+#7        9ms                              dropped
+              + repaired closed ×2: Why.
+              - lost unknown: Why.
+              = a, b carried in metadata
+              . 3 bytes"
+    );
+}
+
+#[test]
+fn reasons_are_explained_once_and_wrapped() {
+    let row = RowLine {
+        cause: "changed".to_owned(),
+        losses: vec![CountLine { label: "unknown".to_owned(), help: "nobody knows what this event means".to_owned() }],
+        ..RowLine::default()
+    };
+    let text = PairText { columns: 40, colored: false, side: TapSide::Agent };
+    let mut counts = RunCounts::default();
+    let lines = text.format_row(1, &row, &counts);
+    assert_eq!(
+        lines[1..],
+        ["              - lost unknown: nobody", "                knows what this event", "                means"]
+    );
+    counts.add(&row);
+    assert_eq!(text.format_row(1, &row, &counts)[1..], ["              - lost unknown"]);
+}
+
+/// Whatever an agent sends, a line has no more columns than the terminal, and nothing in it is obeyed.
+#[test]
+fn hostile_rows_stay_in_their_columns() {
+    let hostile = "\x1b[2J\x1b[H\u{202e}\u{9b}5A\r\n\t你好".repeat(500);
+    let data = serde_json::json!({"type": &hostile, &hostile: &hostile}).to_string();
+    let row = RowLine {
+        agent: Some(event(&hostile, &data)),
+        client: vec![event("A", &hostile), event(&hostile, "{}"), EventLine::default()],
+        cause: "changed".to_owned(),
+        note: Some(hostile.clone()),
+        ..RowLine::default()
+    };
+    let run =
+        RunLine { route: "chat".to_owned(), thread_id: hostile.clone(), caller: Some(hostile), ..RunLine::default() };
+    for columns in [60, 80, 81, 200] {
+        let text = PairText { columns, colored: false, side: TapSide::Both };
+        let mut lines = text.format_row(1, &row, &RunCounts::default());
+        lines.push(text.format_begin(&run));
+        for line in lines {
+            assert!(text_width(&line) <= columns, "{columns}: {line}");
+            assert!(!line.chars().any(char::is_control) && !line.contains('\u{202e}'), "{line}");
+        }
+    }
+}
+
+#[test]
+fn ends_name_the_cause_and_the_way_out() {
+    let run = RunLine {
+        id: 7,
+        outcome: Some("upstream_error".to_owned()),
+        code: Some("upstream_truncated".to_owned()),
+        message: Some("The agent's stream ended before its run did.".to_owned()),
+        events_in: 12,
+        events_out: 13,
+        first_event_ms: Some(14),
+        duration_ms: 120,
+        ..RunLine::default()
+    };
+    let text = PairText { columns: 80, colored: false, side: TapSide::Both };
+    let mut counts = RunCounts::default();
+    let repairs = vec![CountLine { label: "closed".to_owned(), help: String::new() }];
+    counts.add(&RowLine { repairs, ..RowLine::default() });
+    assert_eq!(
+        text.format_end(&run, &counts).join("\n"),
+        "\
+#7 upstream_error after 120ms: upstream_truncated: The agent's stream ended before its run did. Run it again; see the \
+agent's own log for why it stopped.
+     12 events of the agent, 13 for the client, the first after 14ms, repaired: closed ×1"
+    );
+    let refused = RunLine {
+        outcome: Some("refused".to_owned()),
+        code: Some("token_expired".to_owned()),
+        message: Some("The credential has expired. Get a new one and send the request again.".to_owned()),
+        ..RunLine::default()
+    };
+    assert_eq!(
+        text.format_end(&refused, &RunCounts::default()),
+        ["#0 refused after 0ms: token_expired: The credential has expired. Get a new one and send the request again."]
+    );
+    let left = RunLine { outcome: Some("client_gone".to_owned()), ..RunLine::default() };
+    let lines = text.format_end(&left, &RunCounts::default());
+    assert_eq!(lines[0], "#0 client_gone after 0ms: the client closed the connection before the run ended");
+}
+
+#[test]
+fn times_keep_their_columns() {
+    for (millis, text) in [(0, "0ms"), (999, "999ms"), (1_000, "1.00s"), (99_999, "99.99s"), (3_600_000, "60m00s")] {
+        assert_eq!(format_millis(millis), text);
+    }
+    assert_eq!(format_time_of_day(1_732_658_531_000), "22:02:11Z");
+}

@@ -1,0 +1,119 @@
+//! What the gateway's tap sends, line by line.
+
+use super::super::run_line::RunLine;
+use crate::inspect::matches_glob;
+use serde::Deserialize;
+
+/// One line: a run that began or ended, a row of a run, or the eviction of a run.
+#[derive(Debug, Deserialize)]
+pub(super) struct TapLine {
+    pub(super) run: Option<RunLine>,
+    #[serde(default)]
+    pub(super) id: u64,
+    pub(super) row: Option<RowLine>,
+    #[serde(default)]
+    pub(super) gone: bool,
+}
+
+/// An event of the agent, and what the client was sent because of it.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(super) struct RowLine {
+    /// milliseconds since the run began
+    pub(super) at_ms: u64,
+    pub(super) agent: Option<EventLine>,
+    pub(super) client: Vec<EventLine>,
+    pub(super) cause: String,
+    #[serde(default)]
+    pub(super) carried: Vec<CarriedLine>,
+    #[serde(default)]
+    pub(super) repairs: Vec<CountLine>,
+    #[serde(default)]
+    pub(super) losses: Vec<CountLine>,
+    pub(super) note: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(super) struct EventLine {
+    #[serde(rename = "type")]
+    pub(super) kind: Option<String>,
+    pub(super) data: Option<String>,
+}
+
+/// Members that are carried in a place of their own.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct CarriedLine {
+    pub(super) names: Vec<String>,
+    #[serde(rename = "in")]
+    pub(super) location: String,
+}
+
+/// A repair or a loss.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct CountLine {
+    pub(super) label: String,
+    pub(super) help: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(in super::super) enum TapSide {
+    /// what the agent sent
+    Agent,
+    /// what the client was sent
+    Client,
+    /// both
+    Both,
+}
+
+/// Selects runs and rows.
+#[derive(Debug)]
+pub(super) struct TapFilter {
+    pub(super) kind: Option<String>,
+    pub(super) side: TapSide,
+    pub(super) caller: Option<String>,
+}
+
+impl TapFilter {
+    pub(super) fn accepts_run(&self, run: &RunLine) -> bool {
+        self.caller.is_none() || self.caller == run.caller
+    }
+
+    /// Returns whether every row of an accepted run is shown.
+    pub(super) fn accepts_all_rows(&self) -> bool {
+        self.kind.is_none() && self.side == TapSide::Both
+    }
+
+    /// Returns whether the row has an event of the side, with a matching type.
+    pub(super) fn accepts_row(&self, row: &RowLine) -> bool {
+        let is_match = |event: &EventLine| match &self.kind {
+            Some(kind) => event.kind.as_ref().is_some_and(|own| matches_glob(kind, own)),
+            None => true,
+        };
+        let is_agent_match = self.side != TapSide::Client && row.agent.iter().any(is_match);
+        let is_client_match = self.side != TapSide::Agent && row.client.iter().any(is_match);
+        is_agent_match || is_client_match || self.accepts_all_rows()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_selected_by_the_types_of_a_side() {
+        let event = |kind: &str| EventLine { kind: Some(kind.to_owned()), data: None };
+        let row =
+            RowLine { agent: Some(event("A_ONE")), client: vec![event("B_ONE"), event("B_TWO")], ..RowLine::default() };
+        let end = RowLine::default();
+        for (kind, side, is_row, is_end) in [
+            (None, TapSide::Both, true, true),
+            (None, TapSide::Client, true, false),
+            (Some("A_*"), TapSide::Both, true, false),
+            (Some("A_*"), TapSide::Client, false, false),
+            (Some("*_TWO"), TapSide::Client, true, false),
+            (Some("*_TWO"), TapSide::Agent, false, false),
+        ] {
+            let filter = TapFilter { kind: kind.map(str::to_owned), side, caller: None };
+            assert_eq!((filter.accepts_row(&row), filter.accepts_row(&end)), (is_row, is_end), "{filter:?}");
+        }
+    }
+}

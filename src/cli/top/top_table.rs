@@ -1,0 +1,254 @@
+//! The tables of `top` as text: the terminal and the plain output show the same cells.
+
+use super::super::run_line::RunLine;
+use super::super::terminal_text::{cut_text, text_width};
+use super::sample::{RouteCounts, TopSample, rate};
+use std::time::Duration;
+
+/// Widest cell of a text that callers choose.
+const WIDEST_TEXT: usize = 24;
+
+/// A column: its title, and whether it holds numbers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TableColumn {
+    pub(super) title: &'static str,
+    pub(super) is_number: bool,
+}
+
+const fn text(title: &'static str) -> TableColumn {
+    TableColumn { title, is_number: false }
+}
+
+const fn number(title: &'static str) -> TableColumn {
+    TableColumn { title, is_number: true }
+}
+
+/// The columns of the routes, each of which can sort them.
+pub(super) const ROUTE_COLUMNS: &[TableColumn] = &[
+    text("ROUTE"),
+    number("RUNS"),
+    number("IN/S"),
+    number("OUT/S"),
+    number("FIRST p50"),
+    number("p95"),
+    number("ENDED"),
+    number("FAILED"),
+    number("REFUSED"),
+    text("MOST OFTEN"),
+];
+
+pub(super) const RUN_COLUMNS: &[TableColumn] = &[
+    text("RUN"),
+    text("ROUTE"),
+    text("CALLER"),
+    text("AGENT → CLIENT"),
+    number("IN"),
+    number("OUT"),
+    number("FIRST"),
+    number("TIME"),
+    text("OUTCOME"),
+];
+
+/// Cells that are escaped, and cut where they could be long.
+pub(super) type TableRow = Vec<String>;
+
+/// The order of the routes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SortOrder {
+    /// index of the column
+    pub(super) column: usize,
+    pub(super) descending: bool,
+}
+
+impl Default for SortOrder {
+    fn default() -> SortOrder {
+        SortOrder { column: 1, descending: true }
+    }
+}
+
+/// The samples that a table of routes is made of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SampleWindow<'a> {
+    pub(super) now: &'a TopSample,
+    /// for events per second
+    pub(super) recent: Option<&'a TopSample>,
+    /// for times to the first event, which are those since the start without it
+    pub(super) earlier: Option<&'a TopSample>,
+}
+
+struct RouteView {
+    name: String,
+    /// values of the columns with numbers, in their order; `None` where there is no value yet
+    numbers: [Option<f64>; 8],
+    most_often: String,
+}
+
+/// Returns a row for each route that contains the filter.
+pub(super) fn route_rows(window: SampleWindow<'_>, filter: &str, order: SortOrder) -> Vec<TableRow> {
+    let routes = window.now.routes.iter().filter(|(name, _)| name.contains(filter));
+    let mut views: Vec<_> = routes.map(|(name, counts)| view_route(name, counts, window)).collect();
+    views.sort_by(|one, other| {
+        let compared = match order.column {
+            0 => one.name.cmp(&other.name),
+            column if ROUTE_COLUMNS[column].is_number => {
+                let value = |view: &RouteView| view.numbers[column - 1].unwrap_or(-1.0);
+                value(one).total_cmp(&value(other))
+            }
+            _ => one.most_often.cmp(&other.most_often),
+        };
+        let compared = if order.descending { compared.reverse() } else { compared };
+        compared.then_with(|| one.name.cmp(&other.name))
+    });
+    views.iter().map(format_route).collect()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
+fn view_route(name: &str, counts: &RouteCounts, window: SampleWindow<'_>) -> RouteView {
+    let find = |sample: Option<&TopSample>| sample.map(|sample| sample.routes.get(name).cloned().unwrap_or_default());
+    let seconds = window.recent.map_or(0.0, |sample| (window.now.at - sample.at).as_secs_f64());
+    let recent = find(window.recent);
+    let per_second =
+        |value: fn(&RouteCounts) -> u64| recent.as_ref().map(|recent| rate(value(recent), value(counts), seconds));
+    let first_event = counts.first_event.since(&find(window.earlier).unwrap_or_default().first_event);
+    let failures = counts.ended.iter().filter(|(outcome, _)| *outcome != "finished");
+    let failed: u64 = failures.clone().map(|(_, count)| count).sum();
+    let refused: u64 = counts.refused.values().sum();
+    let most_often = failures.chain(&counts.refused).filter(|(_, count)| **count > 0).max_by_key(|(_, count)| **count);
+    RouteView {
+        name: name.to_owned(),
+        numbers: [
+            Some(counts.active as f64),
+            per_second(|counts| counts.events_in),
+            per_second(|counts| counts.events_out),
+            first_event.quantile(0.5),
+            first_event.quantile(0.95),
+            Some(counts.ended.values().sum::<u64>() as f64),
+            Some(failed as f64),
+            Some(refused as f64),
+        ],
+        most_often: most_often.map(|(label, count)| format!("{label} {count}")).unwrap_or_default(),
+    }
+}
+
+fn format_route(view: &RouteView) -> TableRow {
+    let mut row = vec![cut_text(&view.name, WIDEST_TEXT)];
+    for (at, value) in view.numbers.iter().enumerate() {
+        row.push(match value {
+            None => "-".to_owned(),
+            Some(seconds) if matches!(at, 3 | 4) => format_seconds(*seconds),
+            Some(value) if *value < 100.0 && value.fract() > 0.0 => format!("{value:.1}"),
+            Some(value) => format!("{value:.0}"),
+        });
+    }
+    row.push(cut_text(&view.most_often, WIDEST_TEXT + 8));
+    row
+}
+
+/// Returns a row for each captured run that contains the filter, those in progress and the latest first.
+pub(super) fn run_rows(runs: &[RunLine], filter: &str) -> Vec<TableRow> {
+    let mut runs: Vec<&RunLine> = runs.iter().collect();
+    runs.sort_by_key(|run| (run.state != "running", std::cmp::Reverse(run.id)));
+    let rows = runs.into_iter().map(format_run);
+    rows.filter(|row| row.iter().any(|cell| cell.contains(filter))).collect()
+}
+
+fn format_run(run: &RunLine) -> TableRow {
+    let outcome = match (&run.outcome, &run.code) {
+        (Some(outcome), Some(code)) => format!("{outcome} {code}"),
+        (Some(outcome), None) => outcome.clone(),
+        (None, _) => run.state.clone(),
+    };
+    let seconds = |millis: u64| format_seconds(Duration::from_millis(millis).as_secs_f64());
+    vec![
+        format!("#{}", run.id),
+        cut_text(&run.route, WIDEST_TEXT),
+        cut_text(run.caller.as_deref().unwrap_or("-"), WIDEST_TEXT),
+        format!("{} → {}", run.agent, run.client),
+        run.events_in.to_string(),
+        run.events_out.to_string(),
+        run.first_event_ms.map_or_else(|| "-".to_owned(), seconds),
+        seconds(run.duration_ms),
+        cut_text(&outcome, 2 * WIDEST_TEXT),
+    ]
+}
+
+fn format_seconds(seconds: f64) -> String {
+    match seconds {
+        0.0..1.0 => format!("{:.0}ms", seconds * 1000.0),
+        1.0..100.0 => format!("{seconds:.1}s"),
+        _ => format!("{:.0}m", seconds / 60.0),
+    }
+}
+
+/// Returns the columns that each cell needs.
+pub(super) fn column_widths(columns: &[TableColumn], rows: &[TableRow]) -> Vec<usize> {
+    let widest = |at: usize| rows.iter().map(|row| text_width(&row[at])).max().unwrap_or_default();
+    columns.iter().enumerate().map(|(at, column)| widest(at).max(text_width(column.title))).collect()
+}
+
+/// Aligns the cells of a row, numbers to the right.
+pub(super) fn align_cell(column: TableColumn, cell: &str, width: usize) -> String {
+    let blanks = " ".repeat(width.saturating_sub(text_width(cell)));
+    if column.is_number { format!("{blanks}{cell}") } else { format!("{cell}{blanks}") }
+}
+
+/// Formats a table with its titles.
+pub(super) fn format_table(columns: &[TableColumn], rows: &[TableRow]) -> String {
+    let widths = column_widths(columns, rows);
+    let titles: TableRow = columns.iter().map(|column| column.title.to_owned()).collect();
+    let lines = std::iter::once(&titles).chain(rows).map(|row| {
+        let cells =
+            columns.iter().zip(row).zip(&widths).map(|((column, cell), width)| align_cell(*column, cell, *width));
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::metrics_text::parse_metrics;
+    use super::*;
+    use std::time::Instant;
+
+    fn sample(at: Instant, events: u64) -> TopSample {
+        let text = format!(
+            "diglot_streams_active{{route=\"a\"}} 1\ndiglot_streams_active{{route=\"b\"}} 3\n\
+             diglot_events_total{{route=\"a\",direction=\"from_agent\"}} {events}\n\
+             diglot_streams_total{{route=\"a\",outcome=\"finished\"}} 7\n\
+             diglot_streams_total{{route=\"a\",outcome=\"client_gone\"}} 2\n"
+        );
+        TopSample::new(at, &parse_metrics(&text))
+    }
+
+    #[test]
+    fn routes_are_sorted_filtered_and_aligned() {
+        let start = Instant::now();
+        let (before, now) = (sample(start, 100), sample(start + Duration::from_secs(2), 105));
+        let window = SampleWindow { now: &now, recent: Some(&before), earlier: Some(&before) };
+        let rows = route_rows(window, "", SortOrder::default());
+        assert_eq!(
+            format_table(ROUTE_COLUMNS, &rows),
+            "\
+ROUTE  RUNS  IN/S  OUT/S  FIRST p50  p95  ENDED  FAILED  REFUSED  MOST OFTEN
+b         3     0      0          -    -      0       0        0
+a         1   2.5      0          -    -      9       2        0  client_gone 2"
+        );
+        let by_name = route_rows(window, "", SortOrder { column: 0, descending: false });
+        assert_eq!(by_name[0][0], "a");
+        assert_eq!(route_rows(window, "b", SortOrder::default()).len(), 1);
+    }
+
+    #[test]
+    fn runs_in_progress_come_first() {
+        let run = |id, state: &str| RunLine {
+            id,
+            state: state.to_owned(),
+            route: "\x1b[2J".to_owned(),
+            ..RunLine::default()
+        };
+        let rows = run_rows(&[run(1, "running"), run(2, "ended"), run(3, "ended")], "");
+        let ids: Vec<_> = rows.iter().map(|row| row[0].as_str()).collect();
+        assert_eq!(ids, ["#1", "#3", "#2"]);
+        assert_eq!((rows[0][1].as_str(), run_rows(&[run(1, "running")], "none").len()), ("␛[2J", 0));
+    }
+}

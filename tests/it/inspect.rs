@@ -1,0 +1,229 @@
+//! The inspector: what is captured of runs, how much of it, and who may look.
+
+use super::support::agent::Agent;
+use super::support::client::{Answer, INPUT, post, post_run, send_request};
+use super::support::eventually;
+use super::support::gateway::{Gateway, Setup};
+use super::support::sse::{CLOSED, HEAD, STARTED, complete_run, events, run_beginning};
+use serde_json::{Value, json};
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The folder of the admin socket, gone when the test is.
+struct RunDir(PathBuf);
+
+impl RunDir {
+    fn new() -> RunDir {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("diglot-inspect-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        RunDir(std::env::temp_dir().join(name))
+    }
+
+    /// Returns status and body of a request on the admin socket.
+    fn request(&self, what: &str, body: &str) -> (u16, String) {
+        let mut stream = UnixStream::connect(self.0.join("admin.sock")).expect("a socket");
+        let length = body.len();
+        // HTTP/1.0 has no chunks.
+        let head = format!("{what} HTTP/1.0\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {length}");
+        stream.write_all(format!("{head}\r\n\r\n{body}").as_bytes()).expect("room");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+        (head.split(' ').nth(1).expect("a status").parse().expect("a number"), body.to_owned())
+    }
+
+    fn lines(&self, path: &str) -> Vec<Value> {
+        let (status, body) = self.request(&format!("GET {path}"), "");
+        assert_eq!(status, 200, "{body}");
+        body.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    }
+
+    /// Waits for the end of the last run, and returns its summary.
+    async fn last_run(&self) -> Value {
+        eventually("the end of the run", async || {
+            self.lines("/inspect/v1/runs").pop().filter(|run| run["state"] == "ended")
+        })
+        .await
+    }
+}
+
+impl Drop for RunDir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A gateway with one route to the agent.
+async fn start(agent: &Agent, run_dir: &RunDir, top: &str, route: &str) -> Gateway {
+    let top = format!("run_dir: {}\n{top}", run_dir.0.display());
+    let routes = format!("routes:\n  - {{name: chat, path: /chat, upstream: \"{}\", {route}}}\n", agent.url());
+    Gateway::start(Setup { top: &top, routes: &routes, ..Setup::default() }).await
+}
+
+const HAI_RUN: &str = concat!(
+    "data: {\"type\":\"RUN_STARTED\",\"messageId\":\"m\"}\n\n",
+    "data: {\"type\":\"BUSINESS_DATA_START\",\"messageId\":\"m\",\"role\":\"assistant\"}\n\n",
+    "data: {\"type\":\"BUSINESS_DATA_CONTENT\",\"messageId\":\"m\",\"delta\":\"one\"}\n\n",
+    "data: {\"type\":\"BUSINESS_DATA_END\",\"messageId\":\"m\"}\n\n",
+    "data: {\"type\":\"RUN_FINISHED\",\"messageId\":\"m\"}\n\n",
+);
+
+#[tokio::test]
+async fn aligns_both_sides_of_a_run() {
+    let agent = Agent::with_response(HEAD.to_owned() + HAI_RUN);
+    let run_dir = RunDir::new();
+    let gateway = start(&agent, &run_dir, "", "client: ag-ui, agent: hai, inspect: full").await;
+    let answer = post_run(gateway.data, "/chat").await;
+    let run = run_dir.last_run().await;
+    assert_eq!((&run["route"], &run["outcome"]), (&json!("chat"), &json!("finished")));
+    assert_eq!((&run["thread_id"], &run["client"], &run["agent"]), (&json!("t1"), &json!("ag-ui"), &json!("hai")));
+    let id = &run["id"];
+    let rows = run_dir.lines(&format!("/inspect/v1/runs/{id}/rows"));
+    let data = |event: &Value| serde_json::from_str::<Value>(event["data"].as_str().expect("text")).expect("JSON");
+    let client: Vec<Value> = rows.iter().flat_map(|row| row["client"].as_array().expect("a list")).map(data).collect();
+    assert_eq!(client, events(answer.text()), "the client's side is what the client received");
+    let agent_side: Vec<Value> =
+        rows.iter().filter(|row| !row["agent"].is_null()).map(|row| data(&row["agent"])).collect();
+    assert_eq!(agent_side, events(HAI_RUN));
+    // §3.3.1 of the seed: the message's text; START is held until there is something to show.
+    assert_eq!(rows[1]["cause"], "held");
+    assert_eq!(rows[2]["cause"], "split");
+    assert_eq!(rows[2]["canonical"], json!(["TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT"]));
+    let (status, detail) = run_dir.request(&format!("GET /inspect/v1/runs/{id}"), "");
+    let detail: Value = serde_json::from_str(&detail).expect("JSON");
+    assert_eq!((status, &detail["requests"]["client"]), (200, &json!(INPUT)));
+    assert!(detail["requests"]["agent"].as_str().is_some_and(|body| body.contains("\"hi\"")), "{detail}");
+}
+
+#[tokio::test]
+async fn captures_nothing_unless_it_is_switched_on() {
+    let agent = Agent::with_response(HEAD.to_owned() + &complete_run());
+    let run_dir = RunDir::new();
+    let gateway = start(&agent, &run_dir, "", "client: ag-ui, agent: ag-ui").await;
+    post_run(gateway.data, "/chat").await;
+    assert!(run_dir.lines("/inspect/v1/runs").is_empty());
+    let change = |change: Value| run_dir.request("PUT /inspect/v1/mode", &change.to_string());
+    assert_eq!(change(json!({"route": "ch*", "mode": "events"})).0, 200);
+    post_run(gateway.data, "/chat").await;
+    let run = run_dir.last_run().await;
+    let (_, detail) = run_dir.request(&format!("GET /inspect/v1/runs/{}", run["id"]), "");
+    assert!(detail.contains("\"client\":null,\"agent\":null"), "no requests in the mode `events`: {detail}");
+    assert_eq!(change(json!({"route": "*", "mode": null})).0, 200);
+    post_run(gateway.data, "/chat").await;
+    assert_eq!(run_dir.lines("/inspect/v1/runs").len(), 1);
+    let (status, text) = change(json!({"route": "chut", "mode": "full"}));
+    assert!(status == 404 && text.contains("the routes are chat"), "{text}");
+    let log = gateway.terminate().await;
+    assert!(log.contains("capture mode set") && log.contains("run inspected"), "{log}");
+}
+
+#[tokio::test]
+async fn shows_why_a_request_was_refused_or_a_run_failed() {
+    let agent = Agent::with_response(HEAD.to_owned() + &run_beginning() + CLOSED);
+    let run_dir = RunDir::new();
+    let gateway = start(&agent, &run_dir, "", "client: ag-ui, agent: ag-ui, inspect: events").await;
+    let answer = send_request(gateway.data, post("/chat", "", "{\"threadId\": 1}")).await;
+    assert_eq!(answer.status, 400);
+    let run = run_dir.last_run().await;
+    assert_eq!((&run["outcome"], &run["code"]), (&json!("refused"), &json!("invalid_request")));
+    post_run(gateway.data, "/chat").await;
+    let run = run_dir.last_run().await;
+    assert_eq!(run["code"], "upstream_truncated");
+    let rows = run_dir.lines(&format!("/inspect/v1/runs/{}/rows", run["id"]));
+    let last = rows.last().expect("rows");
+    assert_eq!((&last["cause"], &last["agent"]), (&json!("gateway"), &Value::Null));
+    assert!(last["client"][0]["data"].as_str().is_some_and(|data| data.contains("upstream_truncated")), "{last}");
+}
+
+#[tokio::test]
+async fn keeps_no_more_than_the_bounds() {
+    let text = "x".repeat(1 << 10);
+    let frame = format!("data: {{\"type\":\"TEXT_MESSAGE_CHUNK\",\"messageId\":\"m\",\"delta\":\"{text}\"}}\n\n");
+    let agent = Agent::with_response(HEAD.to_owned() + &run_beginning() + &frame.repeat(200));
+    let run_dir = RunDir::new();
+    let top = "inspect: {runs: 5, bytes: 256KiB, run_bytes: 64KiB}";
+    let gateway = start(&agent, &run_dir, top, "client: ag-ui, agent: ag-ui, inspect: full").await;
+    for _ in 0..8 {
+        post_run(gateway.data, "/chat").await;
+    }
+    run_dir.last_run().await;
+    let runs = run_dir.lines("/inspect/v1/runs");
+    assert!(runs.len() <= 5, "{}", runs.len());
+    assert!(runs.iter().all(|run| run["kept_bytes"].as_u64().is_some_and(|kept| kept <= 64 << 10)), "{runs:?}");
+    assert!(runs.iter().all(|run| run["missed_bytes"].as_u64().is_some_and(|missed| missed > 0)), "{runs:?}");
+    let (_, modes) = run_dir.request("GET /inspect/v1/mode", "");
+    let modes: Value = serde_json::from_str(&modes).expect("JSON");
+    assert!(modes["used_bytes"].as_u64().is_some_and(|used| used <= 256 << 10), "{modes}");
+}
+
+#[tokio::test]
+async fn never_keeps_what_a_route_redacts() {
+    let body = INPUT.replace("\"hi\"", "\"card 4111111111111111\"");
+    let frame = "data: {\"type\":\"TEXT_MESSAGE_CHUNK\",\"messageId\":\"m\",\"delta\":\"ok 4111111111111111\",\"metadata\":{\"pin\":\"s3cret\"}}\n\n";
+    let failed = "data: {\"type\":\"RUN_ERROR\",\"message\":\"card 4111111111111111 refused\"}\n\n";
+    let agent = Agent::with_response(HEAD.to_owned() + STARTED + frame + failed);
+    let run_dir = RunDir::new();
+    let route = "client: hai, agent: ag-ui, inspect: full, redact: [\"**.pin\", \"/[0-9]{16}/\"]";
+    let gateway = start(&agent, &run_dir, "", route).await;
+    let answer = send_request(gateway.data, post("/chat", "", &body)).await;
+    assert!(answer.text().contains("ok 4111111111111111"), "the client gets everything: {}", answer.text());
+    let run = run_dir.last_run().await;
+    let id = &run["id"];
+    let mut kept = run.to_string();
+    for path in ["", "/rows"] {
+        kept += &run_dir.request(&format!("GET /inspect/v1/runs/{id}{path}"), "").1;
+    }
+    assert!(kept.contains("ok ***") && kept.contains("card ***"), "{kept}");
+    assert!(!kept.contains("4111") && !kept.contains("s3cret"), "{kept}");
+}
+
+async fn ask(to: SocketAddr, request: &str, more: &str) -> Answer {
+    send_request(to, format!("{request} HTTP/1.1\r\nConnection: close\r\n{more}\r\n")).await
+}
+
+#[tokio::test]
+async fn only_the_page_with_its_token_may_look() {
+    let agent = Agent::with_response(HEAD.to_owned() + &complete_run());
+    let run_dir = RunDir::new();
+    let top = format!("run_dir: {}", run_dir.0.display());
+    let routes = format!(
+        "routes:\n  - {{name: chat, path: /chat, client: ag-ui, agent: ag-ui, inspect: full, upstream: \"{}\"}}\n",
+        agent.url()
+    );
+    let listeners = "{data: 127.0.0.1:0, status: 127.0.0.1:0, inspector: 127.0.0.1:0}";
+    let gateway = Gateway::start(Setup { listeners, top: &top, routes: &routes, ..Setup::default() }).await;
+    post_run(gateway.data, "/chat").await;
+    let (_, url) = run_dir.request("GET /inspect/v1/url", "");
+    let (address, token) =
+        url.trim().strip_prefix("http://").and_then(|url| url.split_once("/#token=")).expect("a URL");
+    let inspector: SocketAddr = address.parse().expect("an address");
+    let host = format!("Host: {address}\r\n");
+    let bearer = format!("{host}Authorization: Bearer {token}\r\n");
+    let runs = "GET /inspect/v1/runs";
+    assert_eq!(ask(inspector, runs, &bearer).await.status, 200);
+    let page = ask(inspector, "GET /", &host).await;
+    assert_eq!((page.status, page.text().contains(token)), (200, false));
+    let policy = page.header("content-security-policy").expect("a policy");
+    assert!(policy.contains("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
+    for (more, status) in [
+        (host.clone(), 401),
+        (format!("{host}Authorization: Bearer {}\r\n", &token[1..]), 401),
+        (bearer.replace(address, "rebound.example:8789"), 403),
+        (format!("{bearer}Origin: http://evil.example\r\n"), 403),
+        (format!("{bearer}Origin: null\r\n"), 403),
+    ] {
+        assert_eq!(ask(inspector, runs, &more).await.status, status, "{more}");
+    }
+    // What changes the process is for the Unix socket alone, and so is the address with the token.
+    for other in ["POST /drain", "POST /reload", "GET /inspect/v1/url", "POST /upgrade/sockets", "GET /log-level"] {
+        let answer = ask(inspector, other, &format!("{bearer}Content-Length: 0\r\n")).await;
+        assert_eq!(answer.status, 404, "{other}");
+    }
+    assert_eq!(ask(inspector, "GET /inspect/v1/mode?route=chat&mode=off", &bearer).await.status, 200);
+    assert_eq!(run_dir.lines("/inspect/v1/runs").len(), 1, "a GET changes nothing");
+    // The data plane knows nothing of it.
+    assert_eq!(ask(gateway.data, runs, &bearer).await.status, 404);
+}

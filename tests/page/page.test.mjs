@@ -1,0 +1,288 @@
+// The page in a real Chromium: against `serve.mjs`, or against a gateway at $BASE_URL with $TOKEN (then only what any
+// gateway can show). Screenshots of each view are left in $SHOTS (tests/page/shots).
+import assert from "node:assert/strict";
+import { mkdirSync } from "node:fs";
+import path from "node:path";
+import { after, before, test } from "node:test";
+import { chromium } from "playwright-core";
+import { LONG_RUN, STORY_IDS } from "./fixtures.mjs";
+import { startServer } from "./serve.mjs";
+
+const EXECUTABLE = process.env.CHROMIUM ?? "/usr/bin/chromium";
+const FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
+const SHOTS = process.env.SHOTS ?? path.join(import.meta.dirname, "shots");
+const GATEWAY = process.env.BASE_URL;
+const FRAME_MS = 100;
+/** The gate is wider than the goal, because machines that test are slow. */
+const FRAME_LIMIT_MS = 250;
+const WITH_FIXTURES = { skip: GATEWAY !== undefined && "needs the data of serve.mjs", timeout: 120_000 };
+
+let server;
+let browser;
+
+before(async () => {
+  mkdirSync(SHOTS, { recursive: true });
+  server = GATEWAY === undefined ? await startServer() : { url: GATEWAY, token: process.env.TOKEN ?? "", stop() {} };
+  browser = await chromium.launch({ executablePath: EXECUTABLE, args: FLAGS });
+});
+
+after(async () => {
+  await browser?.close();
+  server?.stop();
+});
+
+/** Opens the page at a place; every error and every violation of the policy fails the test. */
+async function open(place = "", { width = 1280, dark = false, language = "en-US", from = server } = {}) {
+  const context = await browser.newContext({ viewport: { width, height: 800 }, colorScheme: dark ? "dark" : "light", locale: language });
+  const page = await context.newPage();
+  const problems = [];
+  page.on("console", (message) => ["error", "warning"].includes(message.type()) && problems.push(message.text()));
+  page.on("pageerror", (error) => problems.push(String(error)));
+  page.on("dialog", (dialog) => problems.push(`dialog: ${dialog.message()}`));
+  await page.goto(`${from.url}/#token=${from.token}`);
+  await page.waitForFunction(() => document.querySelector(".grid") !== null);
+  if (place !== "") await page.evaluate((to) => void (location.hash = to), place);
+  const close = async () => {
+    await context.close();
+    assert.deepEqual(problems, []);
+  };
+  return { page, close };
+}
+
+const textOf = (page, selector) => page.locator(selector).innerText();
+
+/**
+ * Returns the longest time that the page's main thread worked for one of many steps. That is its own time, not the
+ * clock's, so that other programs on the machine do not count.
+ */
+async function longestStep(page, steps) {
+  const session = await page.context().newCDPSession(page);
+  await session.send("Performance.enable", { timeDomain: "threadTicks" });
+  const worked = async () => (await session.send("Performance.getMetrics")).metrics.find(({ name }) => name === "TaskDuration").value;
+  let longest = 0;
+  for (const step of steps) {
+    const before = await worked();
+    await step();
+    await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
+    longest = Math.max(longest, (await worked()) - before);
+  }
+  await session.detach();
+  return longest * 1_000;
+}
+
+/** Scrolls a list from end to end. */
+function scrollSteps(page) {
+  return Array.from({ length: 40 }, (_, at) => () => page.evaluate((share) => {
+    const scroller = document.querySelector(".scroller");
+    scroller.scrollTop = scroller.scrollHeight * share;
+  }, (at + 1) / 40));
+}
+
+/** Types a filter. */
+function typeSteps(page, selector, text) {
+  return [() => page.locator(selector).focus(), ...Array.from(text, (key) => () => page.keyboard.type(key))];
+}
+
+function checkFrames(t, what, longest) {
+  t.diagnostic(`${what}: most work for one frame ${longest.toFixed(1)} ms (goal ${FRAME_MS} ms)`);
+  assert.ok(longest < FRAME_LIMIT_MS, `${what}: ${longest} ms`);
+}
+
+test("takes the token out of the address and keeps it", { timeout: 60_000 }, async () => {
+  const { page, close } = await open();
+  assert.ok(!page.url().includes("token"), page.url());
+  await page.reload();
+  await page.waitForFunction(() => document.querySelector(".grid") !== null);
+  assert.equal(await textOf(page, ".banner"), "");
+  await close();
+});
+
+test("lists all runs, and follows changes until paused", WITH_FIXTURES, async () => {
+  const { page, close } = await open();
+  await page.waitForFunction(() => document.querySelector(".status").textContent.startsWith("5,001 of 5,001"));
+  assert.match(await textOf(page, ".space [role=row][aria-rowindex='2']"), /running/);
+  const before = await textOf(page, "[aria-rowindex='2'] .c-events_in");
+  await page.waitForFunction((was) => document.querySelector("[aria-rowindex='2'] .c-events_in").innerText !== was, before);
+  await page.keyboard.press("p");
+  assert.match(await textOf(page, ".tools .status"), /paused/);
+  await close();
+});
+
+test("filters with completion, sorts, and opens a run with the keyboard", WITH_FIXTURES, async () => {
+  const { page, close } = await open();
+  await page.waitForFunction(() => document.querySelector(".status").textContent.includes("5,001 runs"));
+  await page.keyboard.press("/");
+  await page.keyboard.type("outc");
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("Enter");
+  await page.keyboard.type("fail");
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("Enter");
+  assert.equal(await page.locator("#run-filter").inputValue(), "outcome:failed ");
+  await page.keyboard.type("code:upstream_* type:TOOL_*");
+  assert.match(await textOf(page, ".tools .status"), /^2 of 5,001 runs.*type:/s);
+  await page.keyboard.press("Enter");
+  await page.keyboard.press("j");
+  await page.keyboard.press("Enter");
+  await page.waitForSelector(".run .verdict");
+  // The terms for rows came along.
+  assert.equal(await page.locator("#row-filter").inputValue(), "type:TOOL_*");
+  await page.keyboard.press("Escape");
+  await page.waitForSelector(".runs");
+  await page.getByRole("button", { name: "Losses" }).click();
+  assert.equal(await page.locator(".c-losses[role=columnheader]").getAttribute("aria-sort"), "descending");
+  await close();
+});
+
+test("says why a run broke, in a sentence, with the row", WITH_FIXTURES, async () => {
+  const causes = {
+    truncated: /The agent ended without RUN_FINISHED\. The gateway wrote RUN_ERROR upstream_truncated at row 12/,
+    "call without end": /closer_supplied: an item was still open/,
+    "other ids": /ids_replaced: the agent used another thread or run id/,
+    "wrong dialect": /are of another dialect than hai: `agent` of the route is probably wrong/,
+    "after the end": /after_terminal: an event followed the end of the run/,
+    "slow first byte": /The first event took 9\.24 s/,
+    "huge state": /The largest event has 10\.0 MB: STATE_SNAPSHOT at row 2/,
+    refused: /The agent refused the request.*The agent answered with the status 401/,
+    limit: /The run reached a limit of the route\. The gateway wrote RUN_ERROR run_limit_reached/,
+  };
+  const { page, close } = await open();
+  for (const [story, cause] of Object.entries(causes)) {
+    await page.evaluate((id) => void (location.hash = `#/run/${id}`), STORY_IDS[story]);
+    await page.waitForFunction((id) => location.hash === `#/run/${id}` && document.querySelector(".row-line[aria-selected=true]"), STORY_IDS[story]);
+    assert.match(await textOf(page, ".verdict"), cause, story);
+  }
+  await close();
+});
+
+test("explains a row, its members, its bytes and what the client holds", WITH_FIXTURES, async () => {
+  const { page, close } = await open(`#/run/${STORY_IDS.truncated}`);
+  await page.waitForSelector(".row-line[aria-selected=true]");
+  await page.keyboard.press("/");
+  await page.keyboard.type("type:TEXT_*");
+  await page.keyboard.press("Enter");
+  await page.waitForFunction(() => document.querySelector(".events .status").textContent.startsWith("4 lines"));
+  await page.locator(".row-line.split.first").click();
+  assert.match(await textOf(page, ".detail .panel"), /several for the client.*TEXT_MESSAGE_START, TEXT_MESSAGE_CONTENT/s);
+  await page.keyboard.press("r");
+  assert.match(await textOf(page, ".detail .panel"), /"type":"BUSINESS_DATA_CONTENT"/);
+  await page.keyboard.press("m");
+  await page.waitForFunction(() => document.querySelector(".detail .panel").innerText.includes("好的"));
+  assert.match(await textOf(page, ".detail .panel"), /user u1.*部署应用 please <b>now<\/b>.*"status": "running"/s);
+  await close();
+});
+
+test("compares ids digit by digit", WITH_FIXTURES, async () => {
+  const { page, close } = await open(`#/run/${STORY_IDS.hostile}`);
+  await page.waitForSelector(".row-line[aria-selected=true]");
+  await page.locator(".row-line").filter({ hasText: "CUSTOM" }).click();
+  assert.match(await textOf(page, ".members"), /changed\s+id\s+12345678901234567891\s+12345678901234567000/);
+  await close();
+});
+
+test("draws nothing of what a hostile agent says", WITH_FIXTURES, async () => {
+  const { page, close } = await open(`#/run/${STORY_IDS.hostile}`);
+  await page.waitForSelector(".row-line[aria-selected=true]");
+  for (const key of ["r", "r", "m", "2", "3", "1", "b"]) await page.keyboard.press(key);
+  const { text, images, scripts } = await page.evaluate(() => ({
+    text: document.body.innerText, images: document.images.length, scripts: document.scripts.length,
+  }));
+  assert.deepEqual([images, scripts], [0, 1]);
+  assert.match(text, /<img src=x onerror="alert\(1\)">.*⟨ESC⟩\[2J.*⟨U\+202E⟩evil/s);
+  assert.doesNotMatch(text, /[\u0000-\u0008\u001b\u202a-\u202e\u2066-\u2069\ufeff]/);
+  await close();
+});
+
+test("shows a member of 10 MB only in part, and all on request", WITH_FIXTURES, async () => {
+  const { page, close } = await open(`#/run/${STORY_IDS["huge state"]}`);
+  await page.waitForSelector(".row-line[aria-selected=true]");
+  await page.locator(".row-line").filter({ hasText: "STATE_SNAPSHOT" }).click();
+  await page.keyboard.press("r");
+  assert.ok((await page.locator(".detail pre").first().textContent()).length <= 4_000);
+  await page.keyboard.press("a");
+  assert.ok((await page.locator(".detail pre").first().textContent()).length > 10_000_000);
+  await close();
+});
+
+test("scrolls and filters 5,000 runs without stutter", WITH_FIXTURES, async (t) => {
+  const { page, close } = await open();
+  await page.waitForFunction(() => document.querySelector(".status").textContent.includes("5,001 runs"));
+  checkFrames(t, "5,000 runs, scrolling", await longestStep(page, scrollSteps(page)));
+  checkFrames(t, "5,000 runs, filtering", await longestStep(page, typeSteps(page, "#run-filter", "route:chat* losses:0")));
+  await close();
+});
+
+test("scrolls and filters 100,000 rows without stutter", WITH_FIXTURES, async (t) => {
+  const { page, close } = await open(`#/run/${LONG_RUN}`);
+  await page.waitForFunction(() => document.querySelector(".events .status")?.textContent.startsWith("100,000 rows"), undefined, { timeout: 60_000 });
+  checkFrames(t, "100,000 rows, scrolling", await longestStep(page, scrollSteps(page)));
+  checkFrames(t, "100,000 rows, filtering", await longestStep(page, typeSteps(page, "#row-filter", "type:TOOL_* look_up")));
+  await page.waitForFunction(() => document.querySelector(".events .status").textContent.startsWith("100 lines"));
+  await page.keyboard.press("Enter");
+  await page.keyboard.press("n");
+  await page.waitForFunction(() => document.querySelector("[aria-selected=true] .c-n")?.textContent === "51,234");
+  await close();
+});
+
+test("copies a report and a command, and saves the recording", WITH_FIXTURES, async () => {
+  const { page, close } = await open(`#/run/${STORY_IDS.truncated}`);
+  await page.waitForSelector(".row-line[aria-selected=true]");
+  await page.keyboard.press("c");
+  assert.match(await page.locator("dialog textarea").inputValue(), /^curl -sN -X POST "\$GATEWAY".*--data-raw '\{"threadId"/s);
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("b");
+  assert.match(await page.locator("dialog textarea").inputValue(), /^# Run on chat.*upstream\\_truncated/s);
+  await page.keyboard.press("Escape");
+  const [download] = await Promise.all([page.waitForEvent("download"), page.keyboard.press("d")]);
+  assert.equal(download.suggestedFilename(), `run-${STORY_IDS.truncated}.ndjson`);
+  await close();
+});
+
+test("offers recording where nothing is recorded, and says when the token is wrong", WITH_FIXTURES, async () => {
+  const empty = await startServer({ empty: true });
+  const { page, close } = await open("", { from: empty });
+  await page.waitForSelector(".empty.shown table");
+  await page.getByRole("button", { name: "full for 10 min" }).first().click();
+  await page.waitForFunction(() => document.querySelector(".empty table").innerText.includes("full until"));
+  await page.screenshot({ path: path.join(SHOTS, "runs-none.png") });
+  await close();
+  const context = await browser.newContext();
+  const stranger = await context.newPage();
+  await stranger.goto(`${empty.url}/#token=wrong`);
+  await stranger.waitForFunction(() => document.querySelector(".banner").textContent.includes("does not accept"));
+  await context.close();
+  empty.stop();
+});
+
+const VIEWS = {
+  runs: { place: "", ready: ".space .run-line" },
+  "runs-filter": { place: "", ready: ".space .run-line", keys: ["/", "o"] },
+  run: { place: `#/run/${STORY_IDS.truncated}`, ready: ".row-line[aria-selected=true]" },
+  "run-split": { place: `#/run/${STORY_IDS["call without end"]}`, ready: ".row-line[aria-selected=true]" },
+  "run-hostile": { place: `#/run/${STORY_IDS.hostile}`, ready: ".row-line[aria-selected=true]" },
+  "run-held": { place: `#/run/${STORY_IDS["call without end"]}`, ready: ".row-line[aria-selected=true]", keys: ["m"] },
+  requests: { place: `#/run/${STORY_IDS.truncated}`, ready: ".row-line[aria-selected=true]", keys: ["2"] },
+  timeline: { place: `#/run/${STORY_IDS["slow first byte"]}`, ready: ".row-line[aria-selected=true]", keys: ["3"] },
+  throughput: { place: "#/throughput", ready: ".cards .card" },
+  help: { place: "", ready: ".space .run-line", keys: ["?"] },
+};
+
+const VARIANTS = [[1280, false, "en-US"], [1280, true, "zh-CN"], [800, false, "zh-CN"], [800, true, "en-US"]];
+for (const [width, dark, language] of VARIANTS) {
+  const variant = `${width}-${dark ? "dark" : "light"}-${language.slice(0, 2)}`;
+  test(`fits at ${variant}`, WITH_FIXTURES, async () => {
+    const { page, close } = await open("", { width, dark, language });
+    for (const [name, { place, ready, keys = [] }] of Object.entries(VIEWS)) {
+      // Reloaded, because a view that is shown already keeps what was chosen in it.
+      await page.evaluate((to) => void (location.hash = to), place);
+      await page.reload();
+      await page.waitForSelector(ready);
+      for (const key of keys) await page.keyboard.press(key);
+      await page.waitForTimeout(100);
+      await page.screenshot({ path: path.join(SHOTS, `${name}-${variant}.png`) });
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+      assert.ok(wide <= width, `${name} is ${wide} px wide`);
+    }
+    await close();
+  });
+}
