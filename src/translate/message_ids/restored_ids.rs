@@ -22,14 +22,17 @@ fn carried_id(metadata: &Json<'_>, field: Field) -> Option<Json<'static>> {
     json::parse_member(&json::parse_member(metadata, GATEWAY_KEY)?, field.camel())
 }
 
-/// Returns true if `name` is `own` followed by one or more of the suffixes used for `sort`, and maybe a number.
+/// Returns true if `name` is `own` followed by one or more of the suffixes used for `sort`, and maybe a number, or for an
+/// activity the run.
 fn is_renamed_from(name: &Json<'_>, own: &Json<'_>, sort: MessageKind) -> bool {
     let (Some(name), Some(own)) = (name.text(), own.text()) else { return false };
     let Some(mut rest) = name.strip_prefix(&*own).filter(|rest| !rest.is_empty()) else { return false };
     while let Some(shorter) = rest.strip_prefix(':').and_then(|rest| rest.strip_prefix(sort.suffix())) {
         rest = shorter;
     }
-    rest.is_empty() || rest.strip_prefix(':').is_some_and(|number| number.parse::<u32>().is_ok_and(|number| number > 1))
+    let is_number = |text: &str| text.parse::<u32>().is_ok_and(|number| number > 1);
+    let is_tail = |tail: &str| is_number(tail) || (sort == MessageKind::Activity && !tail.is_empty());
+    rest.is_empty() || rest.strip_prefix(':').is_some_and(is_tail)
 }
 
 /// Removes the note of the original id; returns `None` if no other metadata remains.
