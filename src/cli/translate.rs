@@ -337,7 +337,8 @@ struct TranslateJob<'a, W> {
 
 fn translate_stream(arguments: &TranslatePlan<'_>) -> Result<CliExit, ReadStop> {
     let limits = SseLimits { line: arguments.max_frame, frame: arguments.max_frame };
-    let mut stream = Stream::new(arguments.from, arguments.to, ids_of_args(arguments), limits);
+    let mut stream =
+        Stream::new(arguments.from, arguments.to, ids_of_args(arguments), limits).with_agent(arguments.from);
     if !*ALLOWS_SHORTCUT {
         stream = stream.without_shortcut();
     }

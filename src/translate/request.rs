@@ -86,7 +86,7 @@ pub(crate) fn translate_input(
         state: get(&input.members, Field::State).map(|state| state.as_str().into()),
     });
     restore_reserved_ids(&mut input, client);
-    let mut known = ConversationState::from_messages(&input.messages, agent);
+    let mut known = ConversationState::from_messages(&input.messages, agent, &input.run_id);
     if let Some(tools) = tools {
         if let Some(refused) = tools.find_refusal(&input, client) {
             return Err(refused);

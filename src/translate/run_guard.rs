@@ -15,7 +15,7 @@ use super::agent_error::AgentError;
 use super::allowed_tools::PriorCalls;
 use super::call_tracker::CallTracker;
 use super::carry::GATEWAY_KEY;
-use super::message_ids::{self, MessageIdMap};
+use super::message_ids::{self, IdUse, MessageIdMap};
 use super::report::{BrokenRule, TranslationReport};
 use super::{RunIds, carry, conform, memory_limits};
 use crate::codec::json;
@@ -92,14 +92,23 @@ impl ConversationState {
         self.retained_bytes
     }
 
-    pub(super) fn from_messages(messages: &[MessageMembers<'_>], agent: PeerDialect) -> ConversationState {
+    /// Creates the state before the run with this id.
+    pub(super) fn from_messages(
+        messages: &[MessageMembers<'_>],
+        agent: PeerDialect,
+        run_id: &Json<'_>,
+    ) -> ConversationState {
         let mut call_tracker = CallTracker::default();
         messages.iter().for_each(|message| call_tracker.observe_message(message));
-        let is_of_ag_ui = agent.dialect.is_canonical() || agent.dialect.is_versioned();
-        let repeats_ids = agent.is_auto || !is_of_ag_ui;
-        let message_ids = MessageIdMap::from_messages(messages, repeats_ids);
+        let message_ids = MessageIdMap::from_messages(messages, IdUse::in_run(agent, messages, run_id));
         let retained_bytes = message_ids.heap_size() + call_tracker.heap_size();
         ConversationState { message_ids, call_tracker, prior_calls: PriorCalls::default(), retained_bytes }
+    }
+
+    /// Creates the state of a conversation of which only the agent is known.
+    pub(super) fn of_agent(agent: PeerDialect) -> ConversationState {
+        let message_ids = MessageIdMap::from_messages(&[], IdUse::of_agent(agent));
+        ConversationState { message_ids, ..ConversationState::default() }
     }
 
     pub(super) fn add_prior_calls(&mut self, calls: PriorCalls) {

@@ -133,6 +133,13 @@ impl Stream {
         self
     }
 
+    /// Begins a conversation with this agent, which may use an id more than once. Without it, the ids are those of another
+    /// gateway.
+    #[must_use]
+    pub fn with_agent(self, agent: PeerDialect) -> Self {
+        self.with_conversation(ConversationState::of_agent(agent))
+    }
+
     /// Restricts the tools that the agent may call; `None` allows any.
     #[must_use]
     pub fn with_allowed_tools(mut self, tools: Option<Arc<AllowedTools>>) -> Self {

@@ -17,7 +17,7 @@ use crate::dialect::interrupts;
 use crate::dialect::memory_limits;
 use crate::dialect::row::EventRow;
 use crate::dialect::table::PeerDialect;
-use crate::event::{Event, EventType, Field, IdMap, Json, JsonType, Members, find_member};
+use crate::event::{Event, EventType, Field, IdMap, Json, JsonType, Members, find_member, remove};
 use std::borrow::Cow;
 
 pub(super) const ARGS_MEMBER: &str = "args";
@@ -45,6 +45,9 @@ struct StartArguments {
 
 /// Carries arguments that the start of their call had already.
 const REPEATED_NOTE: &str = "$repeated";
+
+/// Marks arguments that stood in the member of a start.
+const ARGS_NAME_NOTE: &str = "$member";
 
 impl StartArguments {
     /// Returns true if `piece` repeats the arguments where the pieces before it ended, or as a whole.
@@ -209,6 +212,7 @@ impl DialectAdapter for CloudbaseAdapter {
     /// Empties arguments that the start of their call had already: the client would join both to a text that is no
     /// JSON.
     fn read_other(&mut self, event: &mut Event<'_>, sink: &mut dyn CanonicalSink) {
+        read_args_member(event, self.peer.dialect.name);
         self.release_empty_arguments(Some(event), sink);
         if self.start_arguments.is_empty() {
             return;
@@ -275,6 +279,29 @@ impl DialectAdapter for CloudbaseAdapter {
             return nested_error::write_nested(outgoing, self.peer.dialect);
         }
         remove_start_note(outgoing);
+    }
+
+    fn finish_frame(&mut self, row: &'static EventRow, outgoing: &mut OutgoingEvent<'_>) {
+        if row.kind == EventType::ToolCallArgs
+            && carry::take(&mut outgoing.extensions, ARGS_NAME_NOTE).is_some()
+            && let Some(args) = remove(&mut outgoing.members, Field::Delta)
+        {
+            outgoing.extensions.push((carry::extension_key(ARGS_MEMBER), args.into_owned()));
+        }
+    }
+}
+
+/// Reads arguments in the member that a start has for them (a guess).
+fn read_args_member(event: &mut Event<'_>, dialect: &str) {
+    if event.kind != EventType::ToolCallArgs || event.get(Field::Delta).is_some() {
+        return;
+    }
+    let has_args = carry::carried_member(event, dialect, ARGS_MEMBER).is_some_and(|args| !args.is_null());
+    if let Some(args) = has_args.then(|| carry::take_carried(event, dialect, ARGS_MEMBER)).flatten() {
+        event.set(Field::Delta, args);
+        let mut own = Members::new();
+        carry::add_note(&mut own, ARGS_NAME_NOTE);
+        carry::pack(event, dialect, own);
     }
 }
 

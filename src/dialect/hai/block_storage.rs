@@ -8,22 +8,17 @@
 use super::block_activity::{BlockNumbers, OutputBlock};
 use super::blocks::{BLOCKS_NOTE, BlockText, DeltaContent, parse_delta, take_text, to_stored_content, to_text};
 use super::joined_blocks::text_block;
-use super::message_parts::is_part_of;
+use super::part_calls::add_calls;
+use super::stored_parts::{FIRST_PART, MESSAGE_NOTE};
 use super::{joined_blocks, listed_content, user_content};
 use crate::codec::json;
 use crate::dialect::carry;
 use crate::dialect::message_adapter::SurroundingMessages;
 use crate::event::input::{ACTIVITY, ASSISTANT, MessageMembers, REASONING, USER, has_role};
 use crate::event::kind::TEXT_ROLES;
-use crate::event::{Field, IdMap, Json, JsonType, MemberKey, Members, find_member, get, get_owned, remove, set};
+use crate::event::{Field, Json, JsonType, MemberKey, Members, find_member, get, get_owned, remove, set};
 
-/// Stores a message that only has blocks, on the first of them.
-const MESSAGE_NOTE: &str = "$message";
-
-/// Stores the text of a message's first part, to which the others were added.
-const FIRST_PART: &str = "$content";
-
-struct StoredBlocks {
+pub(super) struct StoredBlocks {
     items: Vec<StoredItem>,
     is_plain: bool,
 }
@@ -104,7 +99,28 @@ pub(super) fn read(canonical: &mut Members<'_>, own: &mut Members<'_>, dialect: 
             _ => surrounding.after.push(message),
         }
     }
+    move_calls(canonical, &mut surrounding.after, parts, dialect);
     surrounding
+}
+
+/// Moves the calls to the last part of the message, behind which their results stand, or to the next one if that is not
+/// last.
+fn move_calls(first: &mut Members<'_>, after: &mut Vec<MessageMembers<'static>>, parts: usize, dialect: &str) {
+    let has_calls = get(first, Field::ToolCalls).and_then(json::parse_elements).is_some_and(|calls| !calls.is_empty());
+    if !has_calls || after.is_empty() {
+        return;
+    }
+    if let (Some(calls), Some(id)) = (remove(first, Field::ToolCalls), get_owned(first, Field::Id)) {
+        if !after.last().is_some_and(|last| has_role(last, ASSISTANT)) {
+            let origin = vec![(MemberKey::Known(Field::MessageId), id.clone())];
+            after.push(vec![
+                (MemberKey::Known(Field::Id), id.with_suffix(&format!(":{}", parts + 1))),
+                (MemberKey::Known(Field::Role), Json::string(ASSISTANT)),
+                (MemberKey::Known(Field::Metadata), carry::merge(None, dialect, origin)),
+            ]);
+        }
+        after.last_mut().into_iter().for_each(|part| add_calls(part, calls.clone().into_owned()));
+    }
 }
 
 fn read_other_role(canonical: &mut Members<'_>, own: &mut Members<'_>) {
@@ -164,148 +180,7 @@ pub(super) fn carry_message(message: &Members<'_>, first: &mut MessageMembers<'s
     set(first, MemberKey::Known(Field::Metadata), metadata);
 }
 
-/// Gives a further part, or a message, the next free number if its id is used already, as the stream does.
-pub(super) fn separate_parts(messages: &mut [MessageMembers<'static>], dialect: &str) {
-    let mut used: IdMap<()> = IdMap::default();
-    let mut parts: IdMap<()> = IdMap::default();
-    let mut last_numbers: IdMap<u32> = IdMap::default();
-    for message in messages.iter_mut().filter(|message| has_role(message, ASSISTANT)) {
-        let Some(id) = get_owned(message, Field::Id) else { continue };
-        let origin = part_origin(message, dialect);
-        let is_part = origin.is_some();
-        // Two messages of the agent may have one id.
-        let is_taken = used.contains(&id) && (is_part || parts.contains(&id));
-        let mut own_id = id.clone();
-        if is_taken {
-            let origin = origin.unwrap_or_else(|| id.clone());
-            let mut number = last_numbers.get(&origin).copied().unwrap_or(1);
-            while used.contains(&own_id) {
-                number += 1;
-                own_id = origin.with_suffix(&format!(":{number}"));
-            }
-            last_numbers.insert(origin.clone(), number);
-            let note = vec![(MemberKey::Known(Field::MessageId), origin)];
-            let metadata = carry::merge(get(message, Field::Metadata), dialect, note);
-            set(message, MemberKey::Known(Field::Metadata), metadata);
-            set(message, MemberKey::Known(Field::Id), own_id.clone());
-        }
-        if is_part || is_taken {
-            parts.insert(own_id.clone(), ());
-        }
-        used.insert(own_id, ());
-    }
-}
-
-/// Joins the parts of messages again, and removes what an unchanged message contains as blocks.
-pub(super) fn join_parts(messages: &mut Vec<MessageMembers<'_>>, dialect: &str) {
-    restore_messages(messages, dialect);
-    let mut texts: IdMap<Vec<Json<'static>>> = IdMap::default();
-    for message in messages.iter_mut() {
-        let Some(id) = get_owned(message, Field::Id).filter(|_| has_role(message, ASSISTANT)) else { continue };
-        if part_origin(message, dialect).is_none()
-            && let Some(origin) = unnoted_origin(&id, &texts)
-        {
-            let note = vec![(MemberKey::Known(Field::MessageId), origin)];
-            let metadata = carry::merge(get(message, Field::Metadata), dialect, note);
-            set(message, MemberKey::Known(Field::Metadata), metadata);
-        }
-        let text = get_owned(message, Field::Content).filter(|content| content.json_type() == JsonType::String);
-        let text = text.unwrap_or(Json::EMPTY_STRING);
-        match part_origin(message, dialect) {
-            None => {
-                texts.insert(id, vec![text]);
-            }
-            Some(origin) if texts.contains(&origin) => {
-                texts.get_mut(&origin).into_iter().for_each(|texts| texts.push(text.clone()));
-            }
-            // The client no longer has the first part.
-            Some(origin) => {
-                set(message, MemberKey::Known(Field::Id), origin.clone());
-                take_note(message, dialect, Field::MessageId.camel());
-                texts.insert(origin, vec![text]);
-            }
-        }
-    }
-    let mut intact: IdMap<()> = IdMap::default();
-    for message in messages.iter_mut().filter(|message| has_role(message, ASSISTANT)) {
-        let Some(id) = get_owned(message, Field::Id) else { continue };
-        let Some(texts) = texts.get(&id) else { continue };
-        let stored = carried_member(message, dialect, BLOCKS_NOTE);
-        let is_intact = stored.as_ref().and_then(parse_stored).is_some_and(|stored| stored.has_texts(texts));
-        if is_intact {
-            intact.insert(id, ());
-        } else if let [first, _, ..] = &texts[..] {
-            let whole: String = texts.iter().map(Json::unquoted).collect();
-            let note = vec![(carry::extension_key(FIRST_PART), first.clone())];
-            let metadata = carry::merge(get(message, Field::Metadata), dialect, note);
-            set(message, MemberKey::Known(Field::Metadata), metadata);
-            set(message, MemberKey::Known(Field::Content), to_string(&whole));
-        }
-    }
-    if intact.is_empty() {
-        return;
-    }
-    messages.retain(|message| {
-        let is_shown = has_role(message, REASONING) || has_role(message, ACTIVITY);
-        let origin = match is_shown {
-            true => carried_member(message, dialect, Field::MessageId.camel()),
-            false => part_origin(message, dialect),
-        };
-        !origin.is_some_and(|origin| intact.contains(&origin))
-    });
-}
-
-/// Returns true for a further part of a message, whose text the first part contains now.
-pub(super) fn is_joined_part(message: &Members<'_>, dialect: &str) -> bool {
-    has_role(message, ASSISTANT) && part_origin(message, dialect).is_some()
-}
-
-/// Restores messages that only had blocks.
-fn restore_messages(messages: &mut Vec<MessageMembers<'_>>, dialect: &str) {
-    let mut at = 0;
-    while at < messages.len() {
-        let whole = take_note(&mut messages[at], dialect, MESSAGE_NOTE);
-        if let Some(whole) = whole.as_ref().and_then(json::parse_message).map(crate::event::into_owned_members)
-            && has_role(&whole, ASSISTANT)
-        {
-            messages.insert(at, whole);
-            at += 1;
-        }
-        at += 1;
-    }
-}
-
-/// Returns the message of which this is a further part.
-pub(super) fn part_origin(message: &Members<'_>, dialect: &str) -> Option<Json<'static>> {
-    let origin = carried_member(message, dialect, Field::MessageId.camel())?;
-    is_part_of(get(message, Field::Id)?, &origin).then_some(origin)
-}
-
-/// Returns the message whose next part has this id. Clients before 0.0.59 do not keep metadata, so only the id shows it.
-fn unnoted_origin(id: &Json<'_>, texts: &IdMap<Vec<Json<'static>>>) -> Option<Json<'static>> {
-    let id = id.text()?;
-    let (origin, number) = id.rsplit_once(':')?;
-    let origin = Json::string(origin);
-    let number: usize = number.parse().ok()?;
-    let is_next = texts.get(&origin).is_some_and(|texts| texts.len() + 1 == number);
-    is_next.then_some(origin)
-}
-
-pub(super) fn carried_member(message: &Members<'_>, dialect: &str, name: &str) -> Option<Json<'static>> {
-    let metadata = get(message, Field::Metadata).filter(|metadata| metadata.as_str().contains(name))?;
-    json::parse_member(&json::parse_member(metadata, dialect)?, name)
-}
-
-fn take_note(message: &mut MessageMembers<'_>, dialect: &str, name: &str) -> Option<Json<'static>> {
-    let (metadata, note) = carry::take_from_metadata(get(message, Field::Metadata)?, dialect, name)?;
-    match metadata {
-        Some(metadata) => set(message, MemberKey::Known(Field::Metadata), metadata),
-        None => drop(remove(message, Field::Metadata)),
-    }
-    Some(note)
-}
-
-fn to_string(escaped: &str) -> Json<'static> {
+pub(super) fn to_string(escaped: &str) -> Json<'static> {
     Json::from_trusted(format!("\"{escaped}\""))
 }
 
@@ -374,12 +249,10 @@ impl StoredBlocks {
         self.items.iter().filter_map(text).collect()
     }
 
-    /// Returns true if the parts of a message have these texts. A message with blocks alone has an empty one.
-    fn has_texts(&self, texts: &[Json<'_>]) -> bool {
-        let mut own = self.texts();
-        if own.is_empty() {
-            own.push(Json::EMPTY_STRING);
-        }
+    /// Returns true if the parts of a message have these texts. Parts of calls alone, and blocks, have none.
+    pub(super) fn has_texts(&self, texts: &[Json<'_>]) -> bool {
+        let own = self.texts();
+        let texts: Vec<_> = texts.iter().filter(|text| !text.is_str("")).collect();
         own.len() == texts.len() && own.iter().zip(texts).all(|(own, text)| own.is_same(text))
     }
 
@@ -403,7 +276,7 @@ impl StoredBlocks {
 }
 
 /// Parses the content in a note, which was read as blocks.
-fn parse_stored(content: &Json<'_>) -> Option<StoredBlocks> {
+pub(super) fn parse_stored(content: &Json<'_>) -> Option<StoredBlocks> {
     parse_blocks(content, true)
 }
 

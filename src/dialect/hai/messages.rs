@@ -3,7 +3,7 @@
 use super::block_writer::{BlockWriter, render_delta};
 use super::blocks::{BLOCKS_NOTE, DeltaContent, block_text, parse_delta, to_stored_content};
 use super::members::block;
-use super::{block_storage, kept_messages, listed_content, part_calls};
+use super::{block_storage, kept_messages, listed_content, part_calls, stored_parts};
 use crate::codec::json;
 use crate::dialect::carry::{self, CANONICAL_PREFIX, CarryLocation};
 use crate::dialect::message_adapter::{MessageAdapter, SurroundingMessages};
@@ -25,11 +25,11 @@ impl MessageAdapter for HaiMessages {
     }
 
     fn separate_parts(&self, messages: &mut [MessageMembers<'static>], dialect: &str) {
-        block_storage::separate_parts(messages, dialect);
+        stored_parts::separate_parts(messages, dialect);
     }
 
     fn join_parts(&self, messages: &mut Vec<MessageMembers<'_>>, dialect: &str) {
-        block_storage::join_parts(messages, dialect);
+        stored_parts::join_parts(messages, dialect);
     }
 
     fn join_calls(&self, messages: &mut [MessageMembers<'_>], dialect: &str) {
@@ -37,7 +37,7 @@ impl MessageAdapter for HaiMessages {
     }
 
     fn is_joined_part(&self, message: &Members<'_>, dialect: &str) -> bool {
-        block_storage::is_joined_part(message, dialect)
+        stored_parts::is_joined_part(message, dialect)
     }
 
     fn is_kept(&self, message: &Members<'_>, dialect: &str) -> bool {

@@ -25,6 +25,7 @@ mod block_storage;
 mod kept_messages;
 mod part_calls;
 mod state_delta;
+mod stored_parts;
 mod run_boundary;
 mod adapter;
 mod messages;

@@ -1,6 +1,6 @@
 //! Calls in the further parts of a message, which a request gives back to the message itself (`block_reader`).
 
-use super::block_storage::part_origin;
+use super::stored_parts::part_origin;
 use crate::codec::json;
 use crate::event::input::MessageMembers;
 use crate::event::{Field, IdMap, Json, MemberKey, get, get_owned, remove, set};
@@ -23,7 +23,7 @@ pub(super) fn join_calls(messages: &mut [MessageMembers<'_>], dialect: &str) {
     }
 }
 
-fn add_calls(message: &mut MessageMembers<'_>, calls: Json<'static>) {
+pub(super) fn add_calls(message: &mut MessageMembers<'_>, calls: Json<'static>) {
     let own = get(message, Field::ToolCalls).and_then(json::parse_elements).unwrap_or_default();
     let more = json::parse_elements(&calls).unwrap_or_default();
     let all: Vec<_> = own.into_iter().chain(more).map(Json::into_owned).collect();

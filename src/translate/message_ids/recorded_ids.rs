@@ -1,46 +1,83 @@
 //! The map as JSON, for recordings: what it knows before a run begins is part of the run's input.
 
-use super::{IdClaim, MessageIdMap, MessageKind};
+use super::{IdClaim, IdUse, MessageIdMap, MessageKind, NamedMessages};
 use crate::codec::json;
+use crate::event::Json;
 use crate::event::input::{ACTIVITY, REASONING, TOOL};
 use serde_json::{Value, json};
 
 const TEXT: &str = "text";
 
 impl MessageIdMap {
-    /// Returns a list of `[id, kind or null, is generated, is of an earlier run, [[kind, new id as JSON], …]]`.
+    /// Returns how ids are used, and a list of `[id, kind or null, is generated, [messages of a kind, …]]`.
     pub(in super::super) fn to_recorded(&self) -> Value {
         let claims = self.claims.iter().map(|(id, claim)| {
-            let renamed = claim.renamed_kinds.iter().map(|(kind, name)| json!([kind.suffix(), name.as_str()]));
-            let renamed: Vec<Value> = renamed.collect();
-            json!([id, claim.first_kind.map(MessageKind::suffix), claim.is_generated, claim.is_earlier, renamed])
+            let messages: Vec<Value> = claim.messages.iter().map(NamedMessages::to_recorded).collect();
+            json!([id, claim.first_kind.map(MessageKind::suffix), claim.is_generated, messages])
         });
-        json!({"repeats_ids": self.repeats_ids, "ids": claims.collect::<Vec<Value>>()})
+        let ids: Vec<Value> = claims.collect();
+        json!({"use": self.id_use.to_recorded(), "results": self.result_count, "renames": self.has_renames, "ids": ids})
     }
 
     /// Reads what [`MessageIdMap::to_recorded`] returned.
     pub(in super::super) fn from_recorded(recorded: &Value) -> Option<MessageIdMap> {
-        let mut map = MessageIdMap { repeats_ids: recorded["repeats_ids"].as_bool()?, ..MessageIdMap::default() };
+        let mut map = MessageIdMap {
+            id_use: IdUse::from_recorded(&recorded["use"])?,
+            result_count: recorded["results"].as_u64()?.try_into().ok()?,
+            has_renames: recorded["renames"].as_bool()?,
+            ..MessageIdMap::default()
+        };
         for claim in recorded["ids"].as_array()? {
             let first_kind = match &claim[1] {
                 Value::Null => None,
                 kind => Some(find_kind(kind)?),
             };
-            let mut renamed_kinds = Vec::new();
-            for renamed in claim[4].as_array()? {
-                let name = json::parse_value(renamed[1].as_str()?)?.into_owned();
-                renamed_kinds.push((find_kind(&renamed[0])?, name));
-            }
-            map.has_renames |= !renamed_kinds.is_empty();
-            let claimed = IdClaim {
-                is_generated: claim[2].as_bool()?,
-                first_kind,
-                is_earlier: claim[3].as_bool()?,
-                renamed_kinds,
-            };
+            let messages = claim[3].as_array()?.iter().map(NamedMessages::from_recorded).collect::<Option<_>>()?;
+            let claimed = IdClaim { is_generated: claim[2].as_bool()?, first_kind, messages };
             map.claims.insert(Box::from(claim[0].as_str()?), claimed);
         }
         Some(map)
+    }
+}
+
+impl NamedMessages {
+    fn to_recorded(&self) -> Value {
+        let names: Vec<&str> = self.names.iter().map(Json::as_str).collect();
+        json!([self.kind.suffix(), names, self.last_number, self.has_begun, self.call])
+    }
+
+    fn from_recorded(recorded: &Value) -> Option<NamedMessages> {
+        let name = |text: &Value| Some(json::parse_value(text.as_str()?)?.into_owned());
+        Some(NamedMessages {
+            kind: find_kind(&recorded[0])?,
+            names: recorded[1].as_array()?.iter().map(name).collect::<Option<_>>()?,
+            last_number: recorded[2].as_u64()?.try_into().ok()?,
+            has_begun: recorded[3].as_bool()?,
+            call: match &recorded[4] {
+                Value::Null => None,
+                count => Some(count.as_u64()?.try_into().ok()?),
+            },
+        })
+    }
+}
+
+impl IdUse {
+    fn to_recorded(&self) -> Value {
+        match self {
+            IdUse::Once => Value::Null,
+            IdUse::Repeated { may_be_ag_ui, activity_suffix } => json!([may_be_ag_ui, activity_suffix]),
+        }
+    }
+
+    fn from_recorded(recorded: &Value) -> Option<IdUse> {
+        if recorded.is_null() {
+            return Some(IdUse::Once);
+        }
+        let activity_suffix = match &recorded[1] {
+            Value::Null => None,
+            suffix => Some(suffix.as_str()?.into()),
+        };
+        Some(IdUse::Repeated { may_be_ag_ui: recorded[0].as_bool()?, activity_suffix })
     }
 }
 
