@@ -21,17 +21,17 @@ export async function startServer({ port = 0, token = "page-test", empty = false
     return { ...summaryOf(LIVE_RUN, began), started_ms: began, state: "running", outcome: null, code: null, repairs: 0, losses: 0, events_in: events, events_out: events, bytes_in: events * 100, duration_ms: Date.now() - began };
   };
 
-  async function* runLines(follow) {
+  async function* runLines(response, follow) {
     if (!empty) for (let id = 1; id <= RUNS; id += 1) yield summaryOf(id, began);
-    while (follow) {
+    while (follow && !response.destroyed) {
       if (!empty) yield liveRun();
       await new Promise((resolve) => setTimeout(resolve, 300));
     }
   }
 
-  async function* rowLines(id, follow) {
+  async function* rowLines(response, id, follow) {
     if (id !== LIVE_RUN) return yield* rowsOf(id);
-    for (let n = 1; follow; n += 1) {
+    for (let n = 1; follow && !response.destroyed; n += 1) {
       const [, , , , one] = rowsOf(1);
       yield { ...one, n, at_ms: Date.now() - began };
       await new Promise((resolve) => setTimeout(resolve, 100));
@@ -69,10 +69,10 @@ export async function startServer({ port = 0, token = "page-test", empty = false
     const follow = searchParams.has("follow");
     const [, id, part] = /^\/inspect\/v1\/runs\/(\d+)(?:\/(\w+))?$/.exec(pathname) ?? [];
     if (id !== undefined && (Number(id) > LIVE_RUN || empty)) return json(404, { title: "Unknown run", detail: "no such run" });
-    if (pathname === "/inspect/v1/runs") return stream(response, runLines(follow));
+    if (pathname === "/inspect/v1/runs") return stream(response, runLines(response, follow));
     if (id !== undefined && part === undefined) return json(200, Number(id) === LIVE_RUN ? { ...detailOf(LIVE_RUN, began), ...liveRun() } : detailOf(Number(id), began));
-    if (part === "rows") return stream(response, rowLines(Number(id), follow), Number(id) === LIVE_RUN);
-    if (part === "recording") return stream(response, rowLines(Number(id), false));
+    if (part === "rows") return stream(response, rowLines(response, Number(id), follow), Number(id) === LIVE_RUN);
+    if (part === "recording") return stream(response, rowLines(response, Number(id), false));
     if (pathname === "/metrics") return response.writeHead(200, { "content-type": "text/plain" }).end(metricsAt((Date.now() - began) / 1000 + 60));
     if (pathname === "/config") return response.writeHead(200, { "content-type": "application/yaml" }).end(CONFIG);
     if (pathname === "/inspect/v1/mode") {

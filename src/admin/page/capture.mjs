@@ -23,15 +23,27 @@ export function captureControls(signal) {
   /** @param {import("./api.mjs").RouteMode[]} routes */
   function modesTable(routes) {
     const head = ["route", "configured", "now", "change"].map((name) => sayName("capture", name));
-    return table(say("capture.title"), head, routes.map(({ route, configured, mode, until_ms: until }) => [
-      route,
-      sayName("mode", configured),
-      until === null ? sayName("mode", mode) : say("capture.until", { mode: sayName("mode", mode), time: clock(until) }),
-      element("span", { class: "buttons" },
-        ...["events", "full"].map((wanted) => button(say("capture.for", { mode: sayName("mode", wanted) }),
-          () => update({ route, mode: wanted, seconds: SECONDS }))),
-        button(say("capture.reset"), () => update({ route, mode: null }))),
-    ]));
+    return table(
+      say("capture.title"),
+      head,
+      routes.map(({ route, configured, mode, until_ms: until }) => [
+        route,
+        sayName("mode", configured),
+        until === null
+          ? sayName("mode", mode)
+          : say("capture.until", { mode: sayName("mode", mode), time: clock(until) }),
+        element(
+          "span",
+          { class: "buttons" },
+          ...["events", "full"].map((wanted) =>
+            button(say("capture.for", { mode: sayName("mode", wanted) }), () =>
+              update({ route, mode: wanted, seconds: SECONDS }),
+            ),
+          ),
+          button(say("capture.reset"), () => update({ route, mode: null })),
+        ),
+      ]),
+    );
   }
 
   update();

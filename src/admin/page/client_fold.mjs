@@ -24,7 +24,7 @@ export class ClientFold {
    */
   problems = [];
 
-  /** @param {{ messages?: Message[], state?: unknown }} [input]  of the request, which is what the client starts with */
+  /** @param {{ messages?: Message[], state?: unknown }} [input]  of the request: what the client starts with */
   constructor({ messages = [], state = {} } = {}) {
     this.messages = structuredClone(messages);
     this.state = structuredClone(state);

@@ -1,5 +1,5 @@
-// The filter language: `route:chat outcome:failed since:10m -caller:alice "free text"`. Terms are joined by "and", values
-// with commas by "or"; `*` stands for any characters, `>` and `<` compare numbers, and `-` negates.
+// The filter language: `route:chat outcome:failed since:10m -caller:alice "free text"`. Terms are joined by "and",
+// values with commas by "or"; `*` stands for any characters, `>` and `<` compare numbers, and `-` negates.
 import { sayName } from "./messages.mjs";
 
 /**
@@ -79,7 +79,10 @@ function containing(value, freeText) {
  * @returns {(item: T) => boolean}
  */
 function testOf(key, value) {
-  const tests = value.split(",").filter((one) => one !== "").map((one) => testOfOne(key, one));
+  const tests = value
+    .split(",")
+    .filter((one) => one !== "")
+    .map((one) => testOfOne(key, one));
   // A key that is still being typed filters nothing.
   return (item) => tests.length === 0 || tests.some((test) => test(item));
 }
@@ -156,7 +159,8 @@ export function complete(text, { keys }, items) {
  */
 function valuesOf({ texts, number, words, bare }, items) {
   const values = new Set(Object.keys(words ?? {}));
-  if (number !== undefined) for (const value of bare === "less" ? ["1m", "10m", "1h"] : [">0", ">100", ">1s"]) values.add(value);
+  if (number !== undefined)
+    for (const value of bare === "less" ? ["1m", "10m", "1h"] : [">0", ">100", ">1s"]) values.add(value);
   if (texts !== undefined) {
     for (const item of items) {
       // A value with a space or a comma would be read as more than one.

@@ -15,10 +15,24 @@ import { say } from "./messages.mjs";
  * @param {(text: string) => void} options.onChange
  */
 export function filterBox({ id, label, value, example, language, items, onChange }) {
-  const list = element("ul", { id: `${id}-options`, role: "listbox", "aria-label": say("filter.options"), hidden: true });
+  const list = element("ul", {
+    id: `${id}-options`,
+    role: "listbox",
+    "aria-label": say("filter.options"),
+    hidden: true,
+  });
   const input = element("input", {
-    id, type: "search", role: "combobox", "aria-label": label, "aria-expanded": "false", "aria-autocomplete": "list",
-    "aria-controls": list.id, autocomplete: "off", spellcheck: "false", placeholder: example, value,
+    id,
+    type: "search",
+    role: "combobox",
+    "aria-label": label,
+    "aria-expanded": "false",
+    "aria-autocomplete": "list",
+    "aria-controls": list.id,
+    autocomplete: "off",
+    spellcheck: "false",
+    placeholder: example,
+    value,
   });
   /** @type {import("./filter.mjs").Completion[]} */
   let options = [];
@@ -31,13 +45,25 @@ export function filterBox({ id, label, value, example, language, items, onChange
     input.setAttribute("aria-expanded", String(open));
     if (open && chosen >= 0) input.setAttribute("aria-activedescendant", `${id}-option-${chosen}`);
     else input.removeAttribute("aria-activedescendant");
-    put(list, ...options.map(({ insert, help }, at) => element("li", {
-      id: `${id}-option-${at}`, role: "option", "aria-selected": String(at === chosen),
-      onpointerdown: (/** @type {Event} */ event) => {
-        event.preventDefault();
-        accept(at);
-      },
-    }, element("code", {}, insert), element("span", {}, help))));
+    put(
+      list,
+      ...options.map(({ insert, help }, at) =>
+        element(
+          "li",
+          {
+            id: `${id}-option-${at}`,
+            role: "option",
+            "aria-selected": String(at === chosen),
+            onpointerdown: (/** @type {Event} */ event) => {
+              event.preventDefault();
+              accept(at);
+            },
+          },
+          element("code", {}, insert),
+          element("span", {}, help),
+        ),
+      ),
+    );
     list.children[chosen]?.scrollIntoView({ block: "nearest" });
   };
   const propose = () => {

@@ -1,6 +1,5 @@
 // Keeps the rows of one run and what is remarkable about them, counted as the rows come.
 
-
 /** @typedef {import("./api.mjs").Row} Row */
 /** @typedef {{ label: string, help: string, count: number, n: number }} Tally   `n` is the first row */
 
@@ -81,7 +80,11 @@ export const ROW_LANGUAGE = {
     row: { number: ({ n }) => n },
     at: { number: ({ at_ms: at }) => at },
   },
-  freeText: ({ agent, client, note }) => [agent, ...client].map((side) => side?.data ?? "").concat(note ?? "").join("\n"),
+  freeText: ({ agent, client, note }) =>
+    [agent, ...client]
+      .map((side) => side?.data ?? "")
+      .concat(note ?? "")
+      .join("\n"),
 };
 
 /** @param {Row} row */

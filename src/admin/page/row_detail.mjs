@@ -24,15 +24,27 @@ export function whyOf(row, part) {
     ["seed", seed],
   ];
   return [
-    element("p", { class: "lead" }, element("i", { class: "sign", "aria-hidden": "true" }, CAUSE_SIGNS[cause] ?? "?"),
-      sayName("why", cause)),
+    element(
+      "p",
+      { class: "lead" },
+      element("i", { class: "sign", "aria-hidden": "true" }, CAUSE_SIGNS[cause] ?? "?"),
+      sayName("why", cause),
+    ),
     note !== null && element("p", { class: "note" }, note),
     ...losses.map((finding) => findingOf("loss", finding)),
     ...repairs.map((finding) => findingOf("repair", finding)),
     ...carried.map(({ names, in: place }) =>
-      element("p", { class: "carried" }, say("detail.carried", { names: names.join(", "), place }))),
-    element("dl", { class: "facts" }, ...facts.filter(([, value]) => value).map(([name, value]) =>
-      element("div", {}, element("dt", {}, sayName("detail", name ?? "")), element("dd", {}, value)))),
+      element("p", { class: "carried" }, say("detail.carried", { names: names.join(", "), place })),
+    ),
+    element(
+      "dl",
+      { class: "facts" },
+      ...facts
+        .filter(([, value]) => value)
+        .map(([name, value]) =>
+          element("div", {}, element("dt", {}, sayName("detail", name ?? "")), element("dd", {}, value)),
+        ),
+    ),
     membersOf(row, part),
   ];
 }
@@ -70,9 +82,16 @@ export function membersTable(left, right, leftName, rightName) {
   const equal = element("p", { class: "equal" }, say("members.equal", { count: members.length - differing.length }));
   if (differing.length === 0) return equal;
   const rows = differing.map(({ path, change, left: before, right: after }) => [
-    element("span", { class: `change ${change}` }, element("i", { class: "sign", "aria-hidden": "true" }, CHANGE_SIGNS[change]),
-      sayName("change", change)),
-    element("code", {}, path), cellOf(before), cellOf(after)]);
+    element(
+      "span",
+      { class: `change ${change}` },
+      element("i", { class: "sign", "aria-hidden": "true" }, CHANGE_SIGNS[change]),
+      sayName("change", change),
+    ),
+    element("code", {}, path),
+    cellOf(before),
+    cellOf(after),
+  ]);
   const head = [say("members.change"), say("members.member"), leftName, rightName];
   return element("div", {}, table(say("members.title"), head, rows, "members"), equal);
 }
@@ -110,11 +129,25 @@ export function heldOf({ messages, state, problems }, knowsInput) {
     ...problems.slice(0, 5).map((problem) => element("p", { class: "repair" }, say("held.problem", { problem }))),
     element("h3", {}, say("held.messages")),
     messages.length === 0 && element("p", { class: "none" }, say("held.none")),
-    ...messages.map(({ id, role, content, toolCalls = [], toolCallId }) => element("article", { class: `message ${role}` },
-      element("h4", {}, element("b", {}, role), " ", element("code", {}, toolCallId ? `${id} \u2190 ${toolCallId}` : id)),
-      content !== undefined && content !== "" && longText(typeof content === "string" ? content : jsonText(content) ?? ""),
-      ...toolCalls.map(({ id: call, function: { name, arguments: text } }) =>
-        element("div", {}, element("code", {}, `${name} (${call})`), longText(text))))),
+    ...messages.map(({ id, role, content, toolCalls = [], toolCallId }) =>
+      element(
+        "article",
+        { class: `message ${role}` },
+        element(
+          "h4",
+          {},
+          element("b", {}, role),
+          " ",
+          element("code", {}, toolCallId ? `${id} \u2190 ${toolCallId}` : id),
+        ),
+        content !== undefined &&
+          content !== "" &&
+          longText(typeof content === "string" ? content : (jsonText(content) ?? "")),
+        ...toolCalls.map(({ id: call, function: { name, arguments: text } }) =>
+          element("div", {}, element("code", {}, `${name} (${call})`), longText(text)),
+        ),
+      ),
+    ),
     element("h3", {}, say("held.state")),
     longText(JSON.stringify(state, null, 2) ?? ""),
   ];
@@ -132,10 +165,17 @@ export function drawRequests(root, { requests, mode }, bodyOf) {
     put(root, element("p", { class: "note" }, say("requests.none", { mode: sayName("mode", mode) })));
     return;
   }
-  const side = (/** @type {string} */ name, /** @type {string | null} */ text) => element("section", { "aria-label": name },
-    element("h3", {}, name), text === null ? element("p", {}, say("raw.not_recorded")) : longText(text));
+  const side = (/** @type {string} */ name, /** @type {string | null} */ text) =>
+    element(
+      "section",
+      { "aria-label": name },
+      element("h3", {}, name),
+      text === null ? element("p", {}, say("raw.not_recorded")) : longText(text),
+    );
   const names = [say("requests.client"), say("requests.agent")];
-  put(root,
+  put(
+    root,
     client !== null && agent !== null && membersTable(bodyOf(client), bodyOf(agent), names[0], names[1]),
-    element("div", { class: "pair" }, side(names[0], client), side(names[1], agent)));
+    element("div", { class: "pair" }, side(names[0], client), side(names[1], agent)),
+  );
 }

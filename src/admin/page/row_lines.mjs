@@ -11,8 +11,15 @@ import { oneLine } from "./visible_text.mjs";
 
 /** A sign for each cause; the word stands beside it. */
 export const CAUSE_SIGNS = {
-  same: "=", changed: "\u2260", split: "\u21c9", merged: "\u2a1d", held: "\u2026", dropped: "\u2715", gateway: "\u25c6",
-  end: "\u25a0", mark: "\u00b6",
+  same: "=",
+  changed: "\u2260",
+  split: "\u21c9",
+  merged: "\u2a1d",
+  held: "\u2026",
+  dropped: "\u2715",
+  gateway: "\u25c6",
+  end: "\u25a0",
+  mark: "\u00b6",
 };
 export const CHANGE_SIGNS = { same: "=", changed: "\u2260", added: "+", gone: "\u2212" };
 
@@ -42,22 +49,32 @@ export function drawHead() {
 export function drawLine(row, part) {
   const first = part === 0;
   const members = comparedFor(row, part);
-  return element("div", { class: `row-line ${row.cause} ${first ? "first" : "further"}` },
+  return element(
+    "div",
+    { class: `row-line ${row.cause} ${first ? "first" : "further"}` },
     element("span", { class: "c-n number", role: "rowheader" }, first && count(row.n)),
     element("span", { class: "c-at number", role: "gridcell" }, first && duration(row.at_ms)),
     element("span", { class: "c-agent", role: "gridcell" }, ...(first ? sideOf(row.agent, members.agent) : [])),
     element("span", { class: "c-cause", role: "gridcell" }, ...(first ? causeOf(row) : [])),
-    element("span", { class: "c-client", role: "gridcell" }, ...clientOf(row, part, members.client)));
+    element("span", { class: "c-client", role: "gridcell" }, ...clientOf(row, part, members.client)),
+  );
 }
 
 /** @param {Row} row */
 function causeOf({ cause, repairs, losses }) {
   return [
-    element("span", { class: "cause" }, element("i", { class: "sign", "aria-hidden": "true" }, CAUSE_SIGNS[cause] ?? "?"),
-      element("b", {}, sayName("cause", cause))),
-    element("span", { class: "second" },
+    element(
+      "span",
+      { class: "cause" },
+      element("i", { class: "sign", "aria-hidden": "true" }, CAUSE_SIGNS[cause] ?? "?"),
+      element("b", {}, sayName("cause", cause)),
+    ),
+    element(
+      "span",
+      { class: "second" },
       losses.length > 0 && element("em", { class: "loss" }, say("row.losses", { count: losses.length })),
-      repairs.length > 0 && element("em", { class: "repair" }, say("row.repairs", { count: repairs.length }))),
+      repairs.length > 0 && element("em", { class: "repair" }, say("row.repairs", { count: repairs.length })),
+    ),
   ];
 }
 
@@ -83,15 +100,22 @@ function sideOf(side, members, place) {
   const size = data !== null && data.length > MOST_PARSED && element("em", {}, bytes(data.length));
   return [
     element("span", { class: "type" }, element("code", {}, type ?? say("row.no_event")), size, place),
-    element("span", { class: "second" }, ...(members?.map(drawMember) ?? [data === null ? null : oneLine(data, MOST_OF_LINE)])),
+    element(
+      "span",
+      { class: "second" },
+      ...(members?.map(drawMember) ?? [data === null ? null : oneLine(data, MOST_OF_LINE)]),
+    ),
   ];
 }
 
 /** @param {Shown} member */
 function drawMember({ name, value, change }) {
   if (change === "same") return element("span", { class: "member" }, `${name}: ${value}`);
-  return element("mark", { class: `member ${change}`, title: sayName("change", change) },
-    `${CHANGE_SIGNS[change]} ${name}: ${value}`);
+  return element(
+    "mark",
+    { class: `member ${change}`, title: sayName("change", change) },
+    `${CHANGE_SIGNS[change]} ${name}: ${value}`,
+  );
 }
 
 /**
@@ -101,8 +125,12 @@ function drawMember({ name, value, change }) {
  */
 function comparedFor({ agent, client }, part) {
   const [left, right] = [agent, client[part]].map((side) =>
-    side?.data && side.data.length <= MOST_PARSED ? readJson(side.data) : undefined);
-  const others = client.filter((_, at) => at !== part).map(({ data }) => data).join("");
+    side?.data && side.data.length <= MOST_PARSED ? readJson(side.data) : undefined,
+  );
+  const others = client
+    .filter((_, at) => at !== part)
+    .map(({ data }) => data)
+    .join("");
   return {
     agent: isObject(left) ? shown(left, isObject(right) ? right : null, "gone", others) : undefined,
     client: isObject(right) ? shown(right, isObject(left) ? left : null, "added", "") : undefined,
@@ -116,13 +144,15 @@ function comparedFor({ agent, client }, part) {
  * @param {string} elsewhere  a member that occurs there is not gone
  */
 function shown(object, other, alone, elsewhere) {
-  const members = Object.entries(object).filter(([name]) => name !== "type").map(([name, value]) => {
-    const text = jsonText(value) ?? "";
-    /** @type {Shown["change"]} */
-    let change = "same";
-    if (other !== null && !Object.hasOwn(other, name)) change = elsewhere.includes(`"${name}":`) ? "same" : alone;
-    else if (other !== null && jsonText(other[name]) !== text) change = "changed";
-    return { name: oneLine(name, MOST_OF_VALUE), value: oneLine(text, MOST_OF_VALUE), change };
-  });
+  const members = Object.entries(object)
+    .filter(([name]) => name !== "type")
+    .map(([name, value]) => {
+      const text = jsonText(value) ?? "";
+      /** @type {Shown["change"]} */
+      let change = "same";
+      if (other !== null && !Object.hasOwn(other, name)) change = elsewhere.includes(`"${name}":`) ? "same" : alone;
+      else if (other !== null && jsonText(other[name]) !== text) change = "changed";
+      return { name: oneLine(name, MOST_OF_VALUE), value: oneLine(text, MOST_OF_VALUE), change };
+    });
   return members.sort((one, two) => Number(one.change === "same") - Number(two.change === "same")).slice(0, 8);
 }

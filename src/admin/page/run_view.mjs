@@ -42,8 +42,15 @@ export async function showRun(main, store, id, signal) {
     if (signal.aborted) return;
     const gone = error instanceof ApiError && error.status === 404;
     const text = gone ? say("run.unknown") : say("failed", { reason: /** @type {Error} */ (error).message });
-    put(main, element("div", { class: "empty shown", role: "alert" }, element("p", {}, text),
-      element("p", {}, element("a", { href: "#/runs" }, say("run.back")))));
+    put(
+      main,
+      element(
+        "div",
+        { class: "empty shown", role: "alert" },
+        element("p", {}, text),
+        element("p", {}, element("a", { href: "#/runs" }, say("run.back"))),
+      ),
+    );
     onKeys({ Escape: () => (location.hash = "#/runs") }, signal);
   }
 }
@@ -76,14 +83,21 @@ class RunView {
     this.top = element("header", { class: "run-top" });
     this.strip = element("div");
     this.list = new VirtualList({
-      id: "row", label: say("rows.label"), head: drawHead(), signal,
+      id: "row",
+      label: say("rows.label"),
+      head: drawHead(),
+      signal,
       draw: (at) => drawLine(this.#book.rows[this.#lines[at].at], this.#lines[at].part),
       onSelect: (at) => this.#select(at),
       onOpen: () => this.detail.body.focus(),
     });
     this.filter = filterBox({
-      id: "row-filter", label: say("rows.filter"), value: this.#filterText, language: ROW_LANGUAGE,
-      example: "type:TOOL_* cause:dropped is:remarkable", items: () => this.#book.rows.slice(0, 2_000),
+      id: "row-filter",
+      label: say("rows.filter"),
+      value: this.#filterText,
+      language: ROW_LANGUAGE,
+      example: "type:TOOL_* cause:dropped is:remarkable",
+      items: () => this.#book.rows.slice(0, 2_000),
       onChange: (text) => {
         this.#filterText = text;
         this.#applyFilter();
@@ -95,17 +109,33 @@ class RunView {
       raw: { key: "r", draw: (body) => put(body, ...rawOf(this.#row()[0])) },
       held: { key: "m", draw: (body) => this.#drawHeld(body) },
     });
-    const events = element("div", { class: "events" },
-      element("div", { class: "tools" }, this.filter.root,
-        button(say("rows.next"), () => this.#jump(1), { key: "n" }), this.status),
-      element("div", { class: "panes" }, this.list.root, this.detail.root));
+    const events = element(
+      "div",
+      { class: "events" },
+      element(
+        "div",
+        { class: "tools" },
+        this.filter.root,
+        button(say("rows.next"), () => this.#jump(1), { key: "n" }),
+        this.status,
+      ),
+      element("div", { class: "panes" }, this.list.root, this.detail.root),
+    );
     this.pages = tabs("run", say("run.parts"), {
       events: { key: "1", draw: (body) => put(body, events) },
       requests: { key: "2", draw: (body) => drawRequests(body, this.run, (text) => readRequest(text).body) },
       timeline: { key: "3", draw: (body) => this.#drawTimeline(body) },
     });
-    put(main, element("article", { class: "run", "aria-label": say("run.title", { route: run.route }) },
-      this.top, this.strip, this.pages.root));
+    put(
+      main,
+      element(
+        "article",
+        { class: "run", "aria-label": say("run.title", { route: run.route }) },
+        this.top,
+        this.strip,
+        this.pages.root,
+      ),
+    );
     this.pages.choose("events");
     put(this.detail.body, element("p", { class: "none" }, say("detail.none")));
     this.#redraw();
@@ -116,13 +146,27 @@ class RunView {
   }
 
   #bindKeys() {
-    onKeys({
-      j: () => this.list.move(1), k: () => this.list.move(-1), n: () => this.#jump(1), N: () => this.#jump(-1),
-      r: () => this.#toggle("raw"), m: () => this.#toggle("held"), a: () => this.#showAll(),
-      1: () => this.pages.choose("events"), 2: () => this.pages.choose("requests"), 3: () => this.pages.choose("timeline"),
-      c: () => this.#copyCurl(), d: () => this.#saveRecording(), b: () => this.#copyReport(),
-      "/": () => this.filter.input.focus(), Enter: () => this.detail.body.focus(), Escape: () => this.#leave(),
-    }, this.signal);
+    onKeys(
+      {
+        j: () => this.list.move(1),
+        k: () => this.list.move(-1),
+        n: () => this.#jump(1),
+        N: () => this.#jump(-1),
+        r: () => this.#toggle("raw"),
+        m: () => this.#toggle("held"),
+        a: () => this.#showAll(),
+        1: () => this.pages.choose("events"),
+        2: () => this.pages.choose("requests"),
+        3: () => this.pages.choose("timeline"),
+        c: () => this.#copyCurl(),
+        d: () => this.#saveRecording(),
+        b: () => this.#copyReport(),
+        "/": () => this.filter.input.focus(),
+        Enter: () => this.detail.body.focus(),
+        Escape: () => this.#leave(),
+      },
+      this.signal,
+    );
   }
 
   /** Reads rows until the run ends; after a lost connection those that came stay. */
@@ -264,35 +308,71 @@ class RunView {
     const { run } = this;
     const level = levelOf(run);
     const words = run.state === "running" ? say("state.running") : sayName("outcome", run.outcome ?? "");
-    return element("div", { class: "title" },
+    return element(
+      "div",
+      { class: "title" },
       element("a", { href: "#/runs", class: "back" }, `\u2190 ${say("runs.title")}`),
       element("h1", {}, say("run.title", { route: oneLine(run.route, MOST_OF_NAME) })),
       element("span", { class: `level ${level}` }, badge(level), element("b", {}, words)),
-      element("span", { class: "buttons" },
+      element(
+        "span",
+        { class: "buttons" },
         button(say("take.curl"), () => this.#copyCurl(), { key: "c", disabled: run.requests.client === null }),
         button(say("take.recording"), () => this.#saveRecording(), { key: "d" }),
-        button(say("take.report"), () => this.#copyReport(), { key: "b" })));
+        button(say("take.report"), () => this.#copyReport(), { key: "b" }),
+      ),
+    );
   }
 
   #verdict() {
     const sentences = verdictOf(this.run, this.#book);
-    return element("ul", { class: "verdict", "aria-label": say("verdict.title") }, ...sentences.map(({ level, text, row }, at) =>
-      element("li", { class: `level ${level} ${at === 0 ? "main" : ""}` }, badge(level), element("span", {}, oneLine(text, MOST_OF_SENTENCE), " ",
-        row !== undefined && element("button", { type: "button", class: "link", onclick: () => this.#goTo(row) },
-          say("verdict.row", { n: count(row) }))))));
+    return element(
+      "ul",
+      { class: "verdict", "aria-label": say("verdict.title") },
+      ...sentences.map(({ level, text, row }, at) =>
+        element(
+          "li",
+          { class: `level ${level} ${at === 0 ? "main" : ""}` },
+          badge(level),
+          element(
+            "span",
+            {},
+            oneLine(text, MOST_OF_SENTENCE),
+            " ",
+            row !== undefined &&
+              element(
+                "button",
+                { type: "button", class: "link", onclick: () => this.#goTo(row) },
+                say("verdict.row", { n: count(row) }),
+              ),
+          ),
+        ),
+      ),
+    );
   }
 
   #facts() {
     const { run } = this;
     const facts = {
-      dialects: `${run.agent} \u2192 ${run.client}`, caller: run.caller ?? "\u2013", started: clock(run.started_ms),
-      duration: duration(run.duration_ms), first: duration(run.first_event_ms),
+      dialects: `${run.agent} \u2192 ${run.client}`,
+      caller: run.caller ?? "\u2013",
+      started: clock(run.started_ms),
+      duration: duration(run.duration_ms),
+      first: duration(run.first_event_ms),
       events: `${count(run.events_in)} \u2192 ${count(run.events_out)}`,
       bytes: `${bytes(run.bytes_in)} \u2192 ${bytes(run.bytes_out)}`,
-      repairs: count(run.repairs), losses: count(run.losses), thread: run.thread_id, run: run.run_id,
+      repairs: count(run.repairs),
+      losses: count(run.losses),
+      thread: run.thread_id,
+      run: run.run_id,
     };
-    return element("dl", { class: "facts" }, ...Object.entries(facts).map(([name, value]) =>
-      element("div", {}, element("dt", {}, sayName("column", name)), element("dd", {}, value))));
+    return element(
+      "dl",
+      { class: "facts" },
+      ...Object.entries(facts).map(([name, value]) =>
+        element("div", {}, element("dt", {}, sayName("column", name)), element("dd", {}, value)),
+      ),
+    );
   }
 
   #drawStatus() {
@@ -304,9 +384,19 @@ class RunView {
   /** @param {HTMLElement} body */
   #drawTimeline(body) {
     const settings = Object.entries(this.run.settings).map(([name, value]) =>
-      element("div", {}, element("dt", {}, name), element("dd", {}, typeof value === "string" ? value : JSON.stringify(value))));
-    put(body, waterfall(this.run.timeline, this.run.duration_ms), element("h3", {}, say("run.settings")),
-      element("dl", { class: "facts" }, ...settings));
+      element(
+        "div",
+        {},
+        element("dt", {}, name),
+        element("dd", {}, typeof value === "string" ? value : JSON.stringify(value)),
+      ),
+    );
+    put(
+      body,
+      waterfall(this.run.timeline, this.run.duration_ms),
+      element("h3", {}, say("run.settings")),
+      element("dl", { class: "facts" }, ...settings),
+    );
   }
 
   /** @param {HTMLElement} body */

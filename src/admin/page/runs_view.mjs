@@ -76,8 +76,12 @@ const kept = { filter: "", sort: "started", descending: true, selected: -1, top:
 function outcomeText(run) {
   const words = run.state === "running" ? say("state.running") : sayName("outcome", run.outcome ?? "");
   const why = [run.code, run.message].filter(Boolean).join(": ");
-  return element("span", {}, element("span", { class: `level ${levelOf(run)}` }, badge(levelOf(run)), element("b", {}, words)),
-    why !== "" && element("span", { class: "second" }, oneLine(why, MOST_OF_CAUSE)));
+  return element(
+    "span",
+    {},
+    element("span", { class: `level ${levelOf(run)}` }, badge(levelOf(run)), element("b", {}, words)),
+    why !== "" && element("span", { class: "second" }, oneLine(why, MOST_OF_CAUSE)),
+  );
 }
 
 /** @param {keyof LEVEL_SIGNS} level */
@@ -108,7 +112,10 @@ export function showRuns(main, store, signal) {
   const empty = element("div", { class: "empty" });
   const head = element("div", { class: "run-line", role: "row" }, ...COLUMNS.map(headCell));
   const list = new VirtualList({
-    id: "run", label: say("runs.label"), head, signal,
+    id: "run",
+    label: say("runs.label"),
+    head,
+    signal,
     draw: (at) => drawRun(shown[at]),
     onSelect: (at) => {
       kept.selected = shown[at].id;
@@ -116,7 +123,10 @@ export function showRuns(main, store, signal) {
     onOpen: open,
   });
   const filter = filterBox({
-    id: "run-filter", label: say("runs.filter"), value: kept.filter, language: RUN_LANGUAGE,
+    id: "run-filter",
+    label: say("runs.filter"),
+    value: kept.filter,
+    language: RUN_LANGUAGE,
     example: "route:chat outcome:failed losses:>0 since:10m",
     items: () => store.runs.values(),
     onChange: (text) => {
@@ -133,8 +143,11 @@ export function showRuns(main, store, signal) {
       kept.sort = name;
       update();
     };
-    return element("span", { class: `c-${name}${isNumber ? " number" : ""}`, role: "columnheader", "data-name": name },
-      element("button", { type: "button", onclick: sort }, sayName("column", name)));
+    return element(
+      "span",
+      { class: `c-${name}${isNumber ? " number" : ""}`, role: "columnheader", "data-name": name },
+      element("button", { type: "button", onclick: sort }, sayName("column", name)),
+    );
   }
 
   function open() {
@@ -182,27 +195,47 @@ export function showRuns(main, store, signal) {
     return [element("h2", {}, say("runs.none")), element("p", {}, say("runs.none_help")), captureControls(signal)];
   }
 
-  put(main, element("section", { class: "runs", "aria-label": say("runs.title") },
-    element("div", { class: "tools" }, filter.root, pause, status), list.root, empty));
+  put(
+    main,
+    element(
+      "section",
+      { class: "runs", "aria-label": say("runs.title") },
+      element("div", { class: "tools" }, filter.root, pause, status),
+      list.root,
+      empty,
+    ),
+  );
   update();
   list.scroller.scrollTop = kept.top;
-  list.scroller.addEventListener("scroll", () => {
-    kept.top = list.scroller.scrollTop;
-  }, { passive: true });
+  list.scroller.addEventListener(
+    "scroll",
+    () => {
+      kept.top = list.scroller.scrollTop;
+    },
+    { passive: true },
+  );
   store.onChange(() => {
     if (!paused) update();
   }, signal);
-  onKeys({
-    j: () => list.move(1), k: () => list.move(-1), Enter: open, p: togglePause, "/": () => filter.input.focus(),
-  }, signal);
+  onKeys(
+    { j: () => list.move(1), k: () => list.move(-1), Enter: open, p: togglePause, "/": () => filter.input.focus() },
+    signal,
+  );
   list.root.focus({ preventScroll: true });
 }
 
 /** @param {RunSummary} run */
 function drawRun(run) {
-  return element("div", { class: "run-line" }, ...COLUMNS.map(({ name, text, isNumber }) => {
-    const remarkable = (name === "repairs" || name === "losses") && run[name] > 0;
-    return element("span", { class: `c-${name}${isNumber ? " number" : ""}${remarkable ? " some" : ""}`, role: "gridcell" },
-      text(run));
-  }));
+  return element(
+    "div",
+    { class: "run-line" },
+    ...COLUMNS.map(({ name, text, isNumber }) => {
+      const remarkable = (name === "repairs" || name === "losses") && run[name] > 0;
+      return element(
+        "span",
+        { class: `c-${name}${isNumber ? " number" : ""}${remarkable ? " some" : ""}`, role: "gridcell" },
+        text(run),
+      );
+    }),
+  );
 }

@@ -16,12 +16,16 @@ const OWN_HEADERS = ["host", "content-length", "connection", "transfer-encoding"
  */
 export function readRequest(text) {
   const [, method, target, rest] = /^([A-Z]+) (\S+) HTTP\/[\d.]+\r?\n([\s\S]*)$/.exec(text) ?? [];
-  if (method === undefined) return { method: "POST", target: null, headers: /** @type {string[][]} */ ([]), body: text };
+  if (method === undefined)
+    return { method: "POST", target: null, headers: /** @type {string[][]} */ ([]), body: text };
   const [head, ...body] = rest.split(/\r?\n\r?\n/);
-  const headers = head.split(/\r?\n/).filter(Boolean).map((line) => {
-    const at = line.indexOf(":");
-    return [line.slice(0, at).toLowerCase(), line.slice(at + 1).trim()];
-  });
+  const headers = head
+    .split(/\r?\n/)
+    .filter(Boolean)
+    .map((line) => {
+      const at = line.indexOf(":");
+      return [line.slice(0, at).toLowerCase(), line.slice(at + 1).trim()];
+    });
   return { method, target, headers, body: body.join("\n\n") };
 }
 
@@ -35,7 +39,8 @@ export function curlOf(text) {
   const host = headers.find(([name]) => name === "host")?.[1];
   const sent = headers.filter(([name]) => !OWN_HEADERS.includes(name));
   if (!sent.some(([name]) => name === "content-type")) sent.push(["content-type", "application/json"]);
-  const url = host === undefined ? `"$GATEWAY"${target === null ? "" : quote(target)}` : quote(`http://${host}${target}`);
+  const url =
+    host === undefined ? `"$GATEWAY"${target === null ? "" : quote(target)}` : quote(`http://${host}${target}`);
   const lines = [`curl -sN -X ${method} ${url}`, ...sent.map(([name, value]) => `-H ${quote(`${name}: ${value}`)}`)];
   if (body !== "") lines.push(`--data-raw ${quote(body)}`);
   return lines.join(" \\\n  ");
@@ -63,21 +68,42 @@ export function quote(word) {
  */
 export function reportOf(run, book, verdict) {
   const facts = [
-    ["route", run.route], ["agent", run.agent], ["client", run.client], ["outcome", run.outcome ?? run.state],
-    ["code", run.code ?? "-"], ["run", run.run_id], ["thread", run.thread_id], ["request", run.request_id],
-    ["started", new Date(run.started_ms).toISOString()], ["duration", duration(run.duration_ms)],
-    ["first event", duration(run.first_event_ms)], ["events", `${count(run.events_in)} in, ${count(run.events_out)} out`],
+    ["route", run.route],
+    ["agent", run.agent],
+    ["client", run.client],
+    ["outcome", run.outcome ?? run.state],
+    ["code", run.code ?? "-"],
+    ["run", run.run_id],
+    ["thread", run.thread_id],
+    ["request", run.request_id],
+    ["started", new Date(run.started_ms).toISOString()],
+    ["duration", duration(run.duration_ms)],
+    ["first event", duration(run.first_event_ms)],
+    ["events", `${count(run.events_in)} in, ${count(run.events_out)} out`],
     ["bytes", `${bytes(run.bytes_in)} in, ${bytes(run.bytes_out)} out`],
-    ["repairs", count(run.repairs)], ["losses", count(run.losses)],
+    ["repairs", count(run.repairs)],
+    ["losses", count(run.losses)],
     ...Object.entries(run.settings).map(([name, value]) => [name, String(value)]),
   ];
-  const timeline = run.timeline.map(({ at_ms: at, name, detail }) => `- ${duration(at)} ${name}${detail ? `: ${plain(detail)}` : ""}`);
+  const timeline = run.timeline.map(
+    ({ at_ms: at, name, detail }) => `- ${duration(at)} ${name}${detail ? `: ${plain(detail)}` : ""}`,
+  );
   return [
-    `# ${say("report.title", { route: plain(run.route) })}`, "",
-    ...verdict.map(({ text }) => `- ${plain(text)}`), "",
-    "| | |", "|---|---|", ...facts.map(([name, value]) => `| ${plain(name)} | ${plain(value)} |`), "",
-    `## ${say("timeline.title")}`, "", ...timeline, "",
-    `## ${say("report.rows")}`, "", ...book.remarkable.slice(0, MOST_ROWS).flatMap((row) => rowReport(row, run.mode)),
+    `# ${say("report.title", { route: plain(run.route) })}`,
+    "",
+    ...verdict.map(({ text }) => `- ${plain(text)}`),
+    "",
+    "| | |",
+    "|---|---|",
+    ...facts.map(([name, value]) => `| ${plain(name)} | ${plain(value)} |`),
+    "",
+    `## ${say("timeline.title")}`,
+    "",
+    ...timeline,
+    "",
+    `## ${say("report.rows")}`,
+    "",
+    ...book.remarkable.slice(0, MOST_ROWS).flatMap((row) => rowReport(row, run.mode)),
   ].join("\n");
 }
 
@@ -99,7 +125,9 @@ function rowReport({ n, at_ms, agent, client, cause, repairs, losses, note }, mo
  * @param {string} text
  */
 function plain(text) {
-  return visible(text).replace(/[\\`*_{}[\]<>#|~]/g, "\\$&").replace(/\s*\n\s*/g, " ");
+  return visible(text)
+    .replace(/[\\`*_{}[\]<>#|~]/g, "\\$&")
+    .replace(/\s*\n\s*/g, " ");
 }
 
 /**

@@ -1,4 +1,5 @@
-// What the gateway does now, from its own metrics: events per second, runs, times, refusals, agents; and its configuration.
+// What the gateway does now, from its own metrics: events per second, runs, times, refusals, agents. And its
+// configuration.
 import { request } from "./api.mjs";
 import { button, drawing, element, longText, onKeys, put, table } from "./dom.mjs";
 import { say, sayName } from "./messages.mjs";
@@ -51,10 +52,22 @@ export function showThroughput(main, signal) {
     }
   }
 
-  put(main, element("section", { class: "throughput", "aria-label": say("throughput.title") },
-    element("div", { class: "tools" }, pause, status), numbers,
-    element("section", { class: "card wide", "aria-label": say("config.title") },
-      element("h2", {}, say("config.title")), button(say("config.reload"), readConfig), config)));
+  put(
+    main,
+    element(
+      "section",
+      { class: "throughput", "aria-label": say("throughput.title") },
+      element("div", { class: "tools" }, pause, status),
+      numbers,
+      element(
+        "section",
+        { class: "card wide", "aria-label": say("config.title") },
+        element("h2", {}, say("config.title")),
+        button(say("config.reload"), readConfig),
+        config,
+      ),
+    ),
+  );
   onKeys({ p: togglePause }, signal);
   read();
   readConfig();
@@ -93,16 +106,40 @@ function rateLine(readings) {
     return ["from_agent", "to_client"].map((direction) => (sums.get(direction) ?? 0) / seconds);
   });
   const most = Math.max(1, ...rates.flat());
-  const line = (/** @type {number} */ side) => drawing("polyline", { class: side === 0 ? "agent" : "client",
-    points: rates.map((both, at) => `${at * 10},${40 - (both[side] / most) * 38}`).join(" ") });
+  const line = (/** @type {number} */ side) =>
+    drawing("polyline", {
+      class: side === 0 ? "agent" : "client",
+      points: rates.map((both, at) => `${at * 10},${40 - (both[side] / most) * 38}`).join(" "),
+    });
   const last = rates[rates.length - 1];
-  return element("div", {},
-    element("dl", { class: "facts large" },
-      ...["from_agent", "to_client"].map((direction, side) => element("div", {},
-        element("dt", {}, sayName("direction", direction)), element("dd", {}, `${rate(last[side])}/s`)))),
-    drawing("svg", { class: "line", viewBox: `0 0 ${(KEPT_READINGS - 2) * 10} 40`, preserveAspectRatio: "none", "aria-hidden": "true" },
-      line(0), line(1)),
-    element("p", { class: "equal" }, say("card.rate_help", { most: rate(most) })));
+  return element(
+    "div",
+    {},
+    element(
+      "dl",
+      { class: "facts large" },
+      ...["from_agent", "to_client"].map((direction, side) =>
+        element(
+          "div",
+          {},
+          element("dt", {}, sayName("direction", direction)),
+          element("dd", {}, `${rate(last[side])}/s`),
+        ),
+      ),
+    ),
+    drawing(
+      "svg",
+      {
+        class: "line",
+        viewBox: `0 0 ${(KEPT_READINGS - 2) * 10} 40`,
+        preserveAspectRatio: "none",
+        "aria-hidden": "true",
+      },
+      line(0),
+      line(1),
+    ),
+    element("p", { class: "equal" }, say("card.rate_help", { most: rate(most) })),
+  );
 }
 
 /**
@@ -137,18 +174,28 @@ function routesTable(first, before, now) {
  */
 function eventsTable(before, now) {
   const seconds = (now.at - before.at) / 1000;
-  const key = (/** @type {Record<string, string>} */ { direction, dialect, type }) => `${direction}\n${dialect}\n${type}`;
+  const key = (/** @type {Record<string, string>} */ { direction, dialect, type }) =>
+    `${direction}\n${dialect}\n${type}`;
   const totals = sumBy(samplesOf(now, "diglot_events_total"), key);
   const rows = [...sumBy(growth(before, now, "diglot_events_total"), key)]
     .sort(([one, a], [two, b]) => b - a || (totals.get(two) ?? 0) - (totals.get(one) ?? 0))
     .map(([name, grown]) => {
       const [direction, dialect, type] = name.split("\n");
-      return [sayName("direction", direction), dialect, element("code", {}, type), rate(grown / seconds), count(totals.get(name) ?? 0)];
+      return [
+        sayName("direction", direction),
+        dialect,
+        element("code", {}, type),
+        rate(grown / seconds),
+        count(totals.get(name) ?? 0),
+      ];
     });
   if (rows.length === 0) return element("p", { class: "none" }, say("card.none"));
   const head = ["direction", "dialect", "type", "rate", "total"].map((name) => sayName("events", name));
-  return element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": say("card.events") },
-    table(say("card.events"), head, rows, "numbers-from-4"));
+  return element(
+    "div",
+    { class: "scroll", tabindex: "0", role: "region", "aria-label": say("card.events") },
+    table(say("card.events"), head, rows, "numbers-from-4"),
+  );
 }
 
 /**
@@ -159,25 +206,47 @@ function eventsTable(before, now) {
  * @param {string} title
  */
 function countsTable(now, name, labels, title) {
-  const rows = samplesOf(now, name).filter(({ value }) => value > 0).sort((one, two) => two.value - one.value)
-    .map((sample) => [...labels.map((label) => sayName("outcome", sample.labels[label]) || "\u2013"), count(sample.value)]);
+  const rows = samplesOf(now, name)
+    .filter(({ value }) => value > 0)
+    .sort((one, two) => two.value - one.value)
+    .map((sample) => [
+      ...labels.map((label) => sayName("outcome", sample.labels[label]) || "\u2013"),
+      count(sample.value),
+    ]);
   if (rows.length === 0) return element("p", { class: "none" }, say("card.none"));
   const head = [...labels, "total"].map((label) => sayName("events", label));
-  return element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": title },
-    table(title, head, rows, "numbers-from-3"));
+  return element(
+    "div",
+    { class: "scroll", tabindex: "0", role: "region", "aria-label": title },
+    table(title, head, rows, "numbers-from-3"),
+  );
 }
 
 /** @param {Reading} now */
 function agentsTable(now) {
-  const failed = sumBy(samplesOf(now, "diglot_upstream_requests_total").filter(({ labels }) => labels.outcome !== "answered"),
-    ({ upstream }) => upstream);
-  const answered = sumBy(samplesOf(now, "diglot_upstream_requests_total").filter(({ labels }) => labels.outcome === "answered"),
-    ({ upstream }) => upstream);
+  const failed = sumBy(
+    samplesOf(now, "diglot_upstream_requests_total").filter(({ labels }) => labels.outcome !== "answered"),
+    ({ upstream }) => upstream,
+  );
+  const answered = sumBy(
+    samplesOf(now, "diglot_upstream_requests_total").filter(({ labels }) => labels.outcome === "answered"),
+    ({ upstream }) => upstream,
+  );
   const rows = samplesOf(now, "diglot_upstream_up").map(({ labels: { route, upstream }, value }) => {
     const level = value === 1 ? "good" : "bad";
-    const health = element("span", { class: `level ${level}` },
-      element("i", { class: "sign", "aria-hidden": "true" }, value === 1 ? "\u2713" : "\u2715"), say(`health.${level}`));
-    return [route, element("code", {}, upstream), health, count(answered.get(upstream) ?? 0), count(failed.get(upstream) ?? 0)];
+    const health = element(
+      "span",
+      { class: `level ${level}` },
+      element("i", { class: "sign", "aria-hidden": "true" }, value === 1 ? "\u2713" : "\u2715"),
+      say(`health.${level}`),
+    );
+    return [
+      route,
+      element("code", {}, upstream),
+      health,
+      count(answered.get(upstream) ?? 0),
+      count(failed.get(upstream) ?? 0),
+    ];
   });
   if (rows.length === 0) return element("p", { class: "none" }, say("card.none"));
   const head = ["route", "upstream", "health", "answered", "failed"].map((name) => sayName("agents", name));

@@ -35,9 +35,12 @@ export function verdictOf(run, book) {
     ...foreignTypes(run, book),
     ...[...book.repairs.values()].slice(0, MOST_OF_A_KIND).map((tally) => findingSentence("repair", tally)),
     ...more(book),
-    ...book.noted.slice(0, 2).map(({ n, note }) => /** @type {Sentence} */ ({
-      level: "warning", text: say("verdict.note", { note: note ?? "" }), row: n,
-    })),
+    ...book.noted
+      .slice(0, 2)
+      .map(
+        ({ n, note }) =>
+          /** @type {Sentence} */ ({ level: "warning", text: say("verdict.note", { note: note ?? "" }), row: n }),
+      ),
     ...waits(book),
     ...incomplete(run, book),
   ];
@@ -109,7 +112,11 @@ function waits({ longestWait, largest }) {
   const sentences = [];
   if (longestWait.n > 0) {
     const key = longestWait.n === 1 ? "verdict.slow_first" : "verdict.wait";
-    sentences.push({ level: "warning", text: say(key, { time: duration(longestWait.ms), n: longestWait.n }), row: longestWait.n });
+    sentences.push({
+      level: "warning",
+      text: say(key, { time: duration(longestWait.ms), n: longestWait.n }),
+      row: longestWait.n,
+    });
   }
   if (largest.n > 0) {
     const values = { size: bytes(largest.size), type: largest.type, n: largest.n };
@@ -126,7 +133,8 @@ function waits({ longestWait, largest }) {
 function incomplete({ missed_bytes, mode }, { missed }) {
   /** @type {Sentence[]} */
   const sentences = [];
-  if (missed_bytes > 0) sentences.push({ level: "warning", text: say("verdict.missed_bytes", { size: bytes(missed_bytes) }) });
+  if (missed_bytes > 0)
+    sentences.push({ level: "warning", text: say("verdict.missed_bytes", { size: bytes(missed_bytes) }) });
   if (missed > 0) sentences.push({ level: "warning", text: say("verdict.missed_rows", { count: count(missed) }) });
   if (mode === "events") sentences.push({ level: "plain", text: say("verdict.mode_events") });
   return sentences;

@@ -47,8 +47,12 @@ export class VirtualList {
     this.onSelect = onSelect;
     this.space = element("div", { class: "space", role: "rowgroup" });
     this.scroller = element("div", { class: "scroller", role: "presentation" }, this.space);
-    this.root = element("div", { class: "grid", role: "grid", tabindex: "0", "aria-label": label },
-      element("div", { class: "head", role: "rowgroup" }, head), this.scroller);
+    this.root = element(
+      "div",
+      { class: "grid", role: "grid", tabindex: "0", "aria-label": label },
+      element("div", { class: "head", role: "rowgroup" }, head),
+      this.scroller,
+    );
     this.scroller.addEventListener("scroll", () => this.#drawSoon(), { passive: true });
     this.space.addEventListener("click", (event) => {
       const line = /** @type {Element} */ (event.target).closest("[role=row]");
@@ -57,7 +61,9 @@ export class VirtualList {
     this.space.addEventListener("dblclick", onOpen);
     this.root.addEventListener("keydown", (event) => {
       const page = Math.max(1, Math.floor(this.scroller.clientHeight / this.#line) - 1);
-      const step = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity }[event.key];
+      const step = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity }[
+        event.key
+      ];
       if (step === undefined || event.target !== this.root) return;
       event.preventDefault();
       this.move(step);
@@ -72,14 +78,19 @@ export class VirtualList {
     this.#line = parseFloat(getComputedStyle(this.scroller).getPropertyValue("--line-height")) || 1;
     this.#drawn.clear();
     put(this.space);
-    this.grow();
+    this.#measure();
+    this.#drawLines();
   }
 
   /** Takes a larger number of lines without drawing those in view again. */
   grow() {
+    this.#measure();
+    this.#drawSoon();
+  }
+
+  #measure() {
     this.space.style.height = `${this.count * this.#line}px`;
     this.root.setAttribute("aria-rowcount", String(this.count + 1));
-    this.#drawLines();
   }
 
   /** @param {number} step */

@@ -1,11 +1,19 @@
 // Makes characters visible that draw nothing, move a cursor or reorder the text around them. Everything that the page
 // shows passes through `visible`, so that what an agent sends can neither hide nor pretend to be something else.
 
-const INVISIBLE =
-  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb]|[\ud800-\udfff]|[\u{e0000}-\u{e0fff}]/gu;
+const INVISIBLE = new RegExp(
+  [
+    String.raw`[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f]`,
+    String.raw`[\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb]`,
+    String.raw`[\ud800-\udfff]|[\u{e0000}-\u{e0fff}]`,
+  ].join("|"),
+  "gu",
+);
 
-const CONTROLS = ("NUL SOH STX ETX EOT ENQ ACK BEL BS HT LF VT FF CR SO SI DLE DC1 DC2 DC3 DC4 NAK SYN ETB CAN EM SUB ESC" +
-  " FS GS RS US").split(" ");
+const CONTROLS = [
+  ..."NUL SOH STX ETX EOT ENQ ACK BEL BS HT LF VT FF CR SO SI".split(" "),
+  ..."DLE DC1 DC2 DC3 DC4 NAK SYN ETB CAN EM SUB ESC FS GS RS US".split(" "),
+];
 
 /**
  * Replaces each invisible character with its name: `⟨ESC⟩`, or `⟨U+202E⟩` for a right-to-left override. Line feeds and

@@ -52,17 +52,31 @@ export function strip(rows, total) {
       const width = WIDTH / BUCKETS;
       return drawing("rect", { class: name, x: at * width, width: width - 0.5, y: up ? HALF - height : HALF, height });
     });
-  const picture = drawing("svg", { viewBox: `0 0 ${WIDTH} ${2 * HALF}`, preserveAspectRatio: "none", "aria-hidden": "true" },
-    ...gaps.map(({ from, to }) => drawing("rect", { class: "gap", x: x(from), width: x(to - from), y: 0, height: 2 * HALF })),
-    ...bars(agent, "agent", true), ...bars(client, "client", false),
-    drawing("line", { x1: 0, x2: WIDTH, y1: HALF, y2: HALF }));
+  const picture = drawing(
+    "svg",
+    { viewBox: `0 0 ${WIDTH} ${2 * HALF}`, preserveAspectRatio: "none", "aria-hidden": "true" },
+    ...gaps.map(({ from, to }) =>
+      drawing("rect", { class: "gap", x: x(from), width: x(to - from), y: 0, height: 2 * HALF }),
+    ),
+    ...bars(agent, "agent", true),
+    ...bars(client, "client", false),
+    drawing("line", { x1: 0, x2: WIDTH, y1: HALF, y2: HALF }),
+  );
   const longest = gaps.reduce((most, { from, to }) => Math.max(most, to - from), 0);
   const waits = gaps.length > 0 ? say("strip.waits", { count: count(gaps.length), longest: duration(longest) }) : "";
   const label = `${say("strip.label", { total: duration(total) })} ${waits}`;
-  return element("figure", { class: "strip" },
-    element("div", { class: "sides", "aria-hidden": "true" },
-      element("span", {}, say("side.agent")), element("span", {}, say("side.client"))),
-    picture, element("figcaption", {}, label));
+  return element(
+    "figure",
+    { class: "strip" },
+    element(
+      "div",
+      { class: "sides", "aria-hidden": "true" },
+      element("span", {}, say("side.agent")),
+      element("span", {}, say("side.client")),
+    ),
+    picture,
+    element("figcaption", {}, label),
+  );
 }
 
 /**
@@ -74,14 +88,36 @@ export function waterfall(timeline, total) {
   const end = Math.max(total, 1, ...timeline.map(({ at_ms: at }) => at));
   const lines = timeline.map(({ at_ms: at, name, detail }, index) => {
     const until = timeline[index + 1]?.at_ms ?? end;
-    const bar = drawing("svg", { viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" },
-      drawing("rect", { x: Math.min(99.4, (at / end) * 100), width: Math.max(0.6, ((until - at) / end) * 100), y: 0, height: 10 }));
+    const bar = drawing(
+      "svg",
+      { viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" },
+      drawing("rect", {
+        x: Math.min(99.4, (at / end) * 100),
+        width: Math.max(0.6, ((until - at) / end) * 100),
+        y: 0,
+        height: 10,
+      }),
+    );
     const cells = [sayName("moment", name), duration(at), duration(until - at), detail ?? "", bar];
-    return element("tr", {}, ...cells.map((cell, place) =>
-      element(place === 0 ? "th" : "td", { class: ["name", "number", "number", "what", "bar"][place], scope: place === 0 && "row" }, cell)));
+    return element(
+      "tr",
+      {},
+      ...cells.map((cell, place) =>
+        element(
+          place === 0 ? "th" : "td",
+          { class: ["name", "number", "number", "what", "bar"][place], scope: place === 0 && "row" },
+          cell,
+        ),
+      ),
+    );
   });
   const head = ["moment", "at", "until_next", "detail", "bar"].map((name) =>
-    element("th", { scope: "col", class: ["at", "until_next"].includes(name) && "number" }, sayName("timeline", name)));
-  return element("table", { class: "waterfall", "aria-label": say("timeline.title") },
-    element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...lines));
+    element("th", { scope: "col", class: ["at", "until_next"].includes(name) && "number" }, sayName("timeline", name)),
+  );
+  return element(
+    "table",
+    { class: "waterfall", "aria-label": say("timeline.title") },
+    element("thead", {}, element("tr", {}, ...head)),
+    element("tbody", {}, ...lines),
+  );
 }

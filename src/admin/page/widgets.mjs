@@ -11,10 +11,23 @@ import { say, sayName } from "./messages.mjs";
 export function tabs(id, label, pages) {
   const names = Object.keys(pages);
   const body = element("div", { class: "panel", role: "tabpanel", id: `${id}-panel`, tabindex: "0" });
-  const heads = names.map((name) => element("button", {
-    type: "button", role: "tab", id: `${id}-tab-${name}`, "aria-controls": body.id, "aria-selected": "false", tabindex: "-1",
-    "aria-keyshortcuts": pages[name].key, onclick: () => choose(name),
-  }, sayName(`tab.${id}`, name), pages[name].key && element("kbd", { "aria-hidden": "true" }, pages[name].key)));
+  const heads = names.map((name) =>
+    element(
+      "button",
+      {
+        type: "button",
+        role: "tab",
+        id: `${id}-tab-${name}`,
+        "aria-controls": body.id,
+        "aria-selected": "false",
+        tabindex: "-1",
+        "aria-keyshortcuts": pages[name].key,
+        onclick: () => choose(name),
+      },
+      sayName(`tab.${id}`, name),
+      pages[name].key && element("kbd", { "aria-hidden": "true" }, pages[name].key),
+    ),
+  );
   const list = element("div", { class: "tabs", role: "tablist", "aria-label": label }, ...heads);
   list.addEventListener("keydown", (event) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
@@ -38,7 +51,10 @@ export function tabs(id, label, pages) {
   }
 
   const result = {
-    root: element("div", { class: `tabbed ${id}` }, list, body), body, choose, chosen: /** @type {string | undefined} */ (undefined),
+    root: element("div", { class: `tabbed ${id}` }, list, body),
+    body,
+    choose,
+    chosen: /** @type {string | undefined} */ (undefined),
   };
   return result;
 }
