@@ -15,7 +15,7 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::time::{Instant, interval, sleep, sleep_until};
+use tokio::time::{Instant, interval_at, sleep, sleep_until};
 
 /// Interval at which the mode is set again.
 const RENEWAL: Duration = Duration::from_secs(20);
@@ -23,6 +23,9 @@ const RENEWAL: Duration = Duration::from_secs(20);
 /// Interval and number of attempts to find the gateway again after it has restarted.
 const RECONNECT_INTERVAL: Duration = Duration::from_millis(500);
 const RECONNECT_ATTEMPTS: u32 = 40;
+
+/// The last line of a recording of a run that was evicted meanwhile.
+const GONE_LINE: &[u8] = b"{\"gone\":true}";
 
 const AFTER_HELP: &str = "\
 Captures the runs that begin from now on, on the routes that match, and writes each one when it has ended. In the end the routes are \
@@ -78,6 +81,9 @@ struct RunLine {
     outcome: Option<String>,
     #[serde(default)]
     events_in: u64,
+    /// true once the run is no longer kept
+    #[serde(default)]
+    gone: bool,
 }
 
 pub(super) fn run(arguments: &RecordArgs) -> CliResult {
@@ -102,6 +108,7 @@ pub(super) fn run(arguments: &RecordArgs) -> CliResult {
             limit,
             recorded: 0,
             known: BTreeSet::new(),
+            running: BTreeSet::new(),
         };
         let recorded = recorder.record_until(arguments.duration.map(|time| Instant::now() + time)).await;
         let restored = recorder.modes.restore().await;
@@ -123,6 +130,8 @@ struct Recorder<'a> {
     recorded: u64,
     /// runs that began earlier or are recorded
     known: BTreeSet<u64>,
+    /// runs that are to be recorded when they end
+    running: BTreeSet<u64>,
 }
 
 impl Recorder<'_> {
@@ -150,7 +159,7 @@ impl Recorder<'_> {
     async fn record(&mut self) -> Result<(), CliFailure> {
         let mut runs = self.begin().await?;
         print_error(format_args!("recording the runs of {} to {}", self.routes, self.target));
-        let mut renewal = interval(RENEWAL);
+        let mut renewal = interval_at(Instant::now() + RENEWAL, RENEWAL);
         while self.recorded < self.limit {
             tokio::select! {
                 _ = renewal.tick() => {
@@ -175,6 +184,7 @@ impl Recorder<'_> {
         self.modes.set().await?;
         let mut kept = admin::open_stream(self.run_dir, "/inspect/v1/runs").await.map_err(failed)?;
         self.known.clear();
+        self.running.clear();
         while let Some(line) = kept.next_line().await.map_err(failed)? {
             self.known.extend(parse_run(&line).map(|run| run.id));
         }
@@ -197,20 +207,37 @@ impl Recorder<'_> {
 
     async fn handle_line(&mut self, line: &[u8]) -> Result<(), CliFailure> {
         let Some(run) = parse_run(line) else { return Ok(()) };
-        if run.state != "ended" || !matches_glob(self.routes, &run.route) || !self.known.insert(run.id) {
+        if run.gone {
+            if self.running.remove(&run.id) {
+                report_forgotten(run.id);
+            }
             return Ok(());
         }
+        if !matches_glob(self.routes, &run.route) || self.known.contains(&run.id) {
+            return Ok(());
+        }
+        if run.state != "ended" {
+            self.running.insert(run.id);
+            return Ok(());
+        }
+        self.running.remove(&run.id);
+        self.known.insert(run.id);
         let mut file = self.target.create(&run.route, run.started_ms, run.id)?;
         let path = format!("/inspect/v1/runs/{}/recording", run.id);
         let mut lines = match admin::open_stream(self.run_dir, &path).await {
             Ok(lines) => lines,
             Err(error) if is_unreachable(&error) => return Err(connection_failure(self.run_dir, &error)),
-            Err(error) => {
-                print_error(format_args!("run {} is not recorded: {error}", run.id));
+            // It was evicted meanwhile.
+            Err(_) => {
+                report_forgotten(run.id);
                 return Ok(());
             }
         };
         while let Some(line) = lines.next_line().await.map_err(|error| connection_failure(self.run_dir, &error))? {
+            if *line == *GONE_LINE {
+                report_forgotten(run.id);
+                return Ok(());
+            }
             file.write_line(&line)?;
         }
         let path = file.finish()?;
@@ -226,7 +253,13 @@ impl Recorder<'_> {
     }
 }
 
-/// Returns the summary in a line; `None` for other lines, such as those of runs that are gone.
+fn report_forgotten(id: u64) {
+    print_error(format_args!(
+        "run {id} is not recorded: the gateway forgot it before; raise `inspect.bytes` or `inspect.runs` of the gateway"
+    ));
+}
+
+/// Returns the summary in a line, or the id of a run that is gone.
 fn parse_run(line: &[u8]) -> Option<RunLine> {
     serde_json::from_slice(line).ok()
 }

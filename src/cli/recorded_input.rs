@@ -43,7 +43,7 @@ pub(super) fn read_request(input: impl Read) -> Result<Vec<u8>, IoFailure> {
     let mut body = Vec::new();
     if is_recording {
         let run = RecordedRun::read(BufReader::new(reader))?;
-        body = run.client_request.ok_or_else(|| IoFailure::Unusable(NO_REQUEST))?;
+        body = run.client_request.ok_or(IoFailure::Unusable(NO_REQUEST))?;
     } else {
         reader.read_to_end(&mut body).map_err(IoFailure::Input)?;
     }

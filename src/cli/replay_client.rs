@@ -92,11 +92,14 @@ async fn send(to: &str, request: Request<Bytes>, timeout: Duration) -> Result<By
     };
     let response = HttpClient::new(limits).send(request).await;
     let response = response.map_err(|error| CliExit::Unavailable.failure(format_args!("{to}: {error}")))?;
-    if !response.status().is_success() {
-        return Err(CliExit::Problems.failure(format_args!(
-            "{to}: refused with {}; give the credentials of a caller with --header",
-            response.status()
-        )));
+    let status = response.status();
+    if !status.is_success() {
+        let way_out = match status.as_u16() {
+            401 | 403 => "; give the credentials of a caller with --header",
+            404 => "; name the path of a route",
+            _ => "",
+        };
+        return Err(CliExit::Problems.failure(format_args!("{to}: refused with {status}{way_out}")));
     }
     Ok(response.into_body())
 }

@@ -175,7 +175,7 @@ section! {
         pub(crate) agent_errors: Scalar<kind::AgentErrorsKind> = text("hide");
         /// Timeouts for the agent.
         pub(crate) timeouts: TimeoutsSpec;
-        /// What `diglot tap` and the inspector see of the route's runs: nothing (`off`), the events of both sides
+        /// Capture of the route's runs for `diglot tap` and the inspector: none (`off`), the events of both sides
         /// (`events`), or also both requests (`full`).
         pub inspect: Scalar<kind::Inspect> = text("off");
         /// Content that the inspector never keeps, of the agent's events and of both requests: paths (`user.email`,

@@ -42,6 +42,7 @@ pub fn keys_by_mapping() -> BTreeMap<&'static str, &'static [&'static str]> {
         EjectionSpec,
         ConfigFile,
         HealthCheckSpec,
+        InspectSpec,
         IssuerSpec,
         ApiKeyFile,
         ApiKeyListSpec,

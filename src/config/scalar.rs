@@ -15,12 +15,14 @@ use super::PathTemplate;
 use super::replay::OnDisconnect;
 
 mod access;
+mod inspect;
 mod listen;
 mod host;
 mod upstream;
 mod url;
 
 pub(super) use access::*;
+pub(super) use inspect::*;
 pub(super) use listen::*;
 pub(super) use upstream::*;
 pub(super) use url::*;

@@ -1,7 +1,7 @@
 //! Translates a run's input again, one event at a time, and explains each.
 
-use super::captured_run::CaptureStep;
-use super::row::{AlignedRow, CarriedMembers, RowCause, RowCount, RowEvent};
+use super::capture_step::CaptureStep;
+use super::row::{AlignedRow, CarriedNames, RowCause, RowCount, RowEvent};
 use super::stream_settings::StreamSettings;
 use crate::codec::sse::{SseDecoder, SseLimits, SseStep};
 use crate::codec::{Framing, json};
@@ -171,7 +171,7 @@ fn is_same(one: Option<&str>, other: Option<&str>) -> bool {
 
 fn add_trace(entry: TraceEntry, row: &mut AlignedRow) {
     let mut add_carried = |names: Vec<String>, location: String| {
-        let carried = CarriedMembers { names, location };
+        let carried = CarriedNames { names, location };
         if !carried.names.is_empty() && !row.carried.contains(&carried) {
             row.carried.push(carried);
         }

@@ -1,20 +1,16 @@
-//! One captured run: who it is, what its translator was given so far, and how it stands.
+//! One captured run: its identity, what its translator was given so far, and its state.
 //!
-//! The run itself writes through a [`RunCapture`], any number of [`RunReader`]s read. The log only grows until it is full,
-//! so that a reader can always translate from the beginning; what comes later is counted.
+//! The log only grows until it is full, so that a reader can always translate from the beginning; what comes later is
+//! counted.
 
-use super::aligner::RunAligner;
-use super::redaction::BodyRedactor;
-use super::row::AlignedRow;
-use super::store::CaptureBudget;
+use super::capture_budget::CaptureBudget;
+use super::capture_step::{CaptureStep, LogEntry};
 use super::stream_settings::StreamSettings;
-use crate::codec::Framing;
 use crate::config::inspect::CaptureMode;
 use crate::translate::ConversationState;
 use bytes::Bytes;
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -24,33 +20,7 @@ const READ_BATCH: usize = 32 << 10;
 /// About the memory of a run before its first step, its settings and entries in maps included.
 const RUN_OVERHEAD: usize = 2 << 10;
 
-/// Something that changed the state of the run's translator.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum CaptureStep {
-    /// the response of the agent began, in this framing
-    Responded(Framing),
-    /// the stream outlives the run and is read for this run id alone
-    Followed(Option<Box<str>>),
-    /// so many bytes of the body
-    Read(usize),
-    /// another connection continues the body
-    Reconnected,
-    /// the body ended
-    BodyEnded,
-    /// the gateway ended the run with this code and message
-    Failed(Box<(String, String)>),
-    /// the run was stopped on purpose
-    Cancelled,
-}
-
-#[derive(Clone, Debug)]
-pub(super) struct LogEntry {
-    /// since the epoch
-    pub(super) now_ms: i64,
-    pub(super) step: CaptureStep,
-}
-
-/// Who a run is: constant from its beginning.
+/// The identity of a run, constant from its beginning.
 #[derive(Clone, Debug)]
 pub(crate) struct RunHead {
     pub(crate) route: Arc<str>,
@@ -70,7 +40,7 @@ pub(crate) struct CapturedRequests {
     pub(crate) agent: Bytes,
 }
 
-/// How a run stands.
+/// The state of a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RunFacts {
     pub(crate) upstream: Option<Arc<str>>,
@@ -84,7 +54,7 @@ pub(crate) struct RunFacts {
     pub(crate) end: Option<RunEnd>,
 }
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct RunEnd {
     /// a label of `diglot_streams_total`
@@ -95,7 +65,7 @@ pub(crate) struct RunEnd {
 }
 
 #[derive(Debug, Default)]
-struct CaptureLog {
+pub(super) struct CaptureLog {
     entries: Vec<LogEntry>,
     bytes: Vec<u8>,
     /// memory that the budget counts for this run
@@ -104,9 +74,9 @@ struct CaptureLog {
     missed_bytes: u64,
     /// true once a step was not kept, so that no later one may be
     is_full: bool,
-    facts: RunFacts,
+    pub(super) facts: RunFacts,
     /// increases with every change
-    version: u64,
+    pub(super) version: u64,
 }
 
 #[derive(Debug)]
@@ -115,10 +85,10 @@ pub(crate) struct CapturedRun {
     pub(crate) id: u64,
     pub(crate) head: RunHead,
     pub(crate) settings: StreamSettings,
-    conversation: ConversationState,
+    pub(super) conversation: ConversationState,
     /// only in the mode `full`
     pub(crate) requests: Option<CapturedRequests>,
-    log: Mutex<CaptureLog>,
+    pub(super) log: Mutex<CaptureLog>,
     budget: Arc<CaptureBudget>,
 }
 
@@ -193,7 +163,7 @@ impl CapturedRun {
         (entries, log.bytes[offset..offset + length].to_vec())
     }
 
-    fn append(&self, now_ms: i64, step: CaptureStep, bytes: &[u8]) {
+    pub(super) fn append(&self, now_ms: i64, step: CaptureStep, bytes: &[u8]) {
         let mut log = self.log.lock();
         let log = &mut *log;
         log.version += 1;
@@ -207,7 +177,7 @@ impl CapturedRun {
     }
 
     /// Counts bytes that are not kept.
-    fn miss(&self, bytes: usize) {
+    pub(super) fn miss(&self, bytes: usize) {
         let mut log = self.log.lock();
         log.is_full = true;
         log.missed_bytes += bytes as u64;
@@ -243,122 +213,5 @@ fn grown_capacity(length: usize, capacity: usize, more: usize) -> usize {
 impl Drop for CapturedRun {
     fn drop(&mut self) {
         self.budget.release(self.log.get_mut().charged);
-    }
-}
-
-/// The side of a captured run that the run itself has. The run counts as ended when it is dropped.
-#[derive(Debug)]
-pub(crate) struct RunCapture {
-    pub(super) run: Arc<CapturedRun>,
-    /// present if the route names content that must not be kept
-    pub(super) redactor: Option<BodyRedactor>,
-    /// set if the body cannot be redacted
-    is_withheld: AtomicBool,
-}
-
-impl RunCapture {
-    pub(super) fn new(run: Arc<CapturedRun>, redactor: Option<BodyRedactor>) -> RunCapture {
-        RunCapture { run, redactor, is_withheld: AtomicBool::new(false) }
-    }
-
-    pub(crate) fn is_redacted(&self) -> bool {
-        self.redactor.is_some()
-    }
-
-    pub(crate) fn record_read(&self, now_ms: i64, bytes: &[u8]) {
-        match &self.redactor {
-            None => self.run.append(now_ms, CaptureStep::Read(bytes.len()), bytes),
-            Some(_) if self.is_withheld.load(Ordering::Relaxed) => self.run.miss(bytes.len()),
-            Some(redactor) => self.record_redacted(now_ms, &redactor.redact(bytes)),
-        }
-    }
-
-    pub(crate) fn record_step(&self, now_ms: i64, step: CaptureStep) {
-        if let Some(redactor) = &self.redactor {
-            match &step {
-                // Only the text of events is searched.
-                CaptureStep::Responded(Framing::Proto) => self.is_withheld.store(true, Ordering::Relaxed),
-                CaptureStep::BodyEnded => self.record_redacted(now_ms, &redactor.finish()),
-                _ => {}
-            }
-        }
-        self.run.append(now_ms, step, &[]);
-    }
-
-    fn record_redacted(&self, now_ms: i64, bytes: &[u8]) {
-        if !bytes.is_empty() {
-            self.run.append(now_ms, CaptureStep::Read(bytes.len()), bytes);
-        }
-    }
-
-    /// Replaces everything but the end, which [`RunCapture::record_end`] sets.
-    pub(crate) fn update_facts(&self, facts: RunFacts) {
-        let mut log = self.run.log.lock();
-        let end = log.facts.end.take();
-        log.facts = RunFacts { end, ..facts };
-        log.version += 1;
-    }
-
-    pub(crate) fn record_end(&self, outcome: &'static str, code: Option<String>, message: Option<String>) {
-        let duration = self.run.head.started_at.elapsed();
-        let mut log = self.run.log.lock();
-        log.facts.end.get_or_insert(RunEnd { outcome, code, message, duration });
-        log.version += 1;
-    }
-}
-
-impl Drop for RunCapture {
-    fn drop(&mut self) {
-        // A run that records its end does so before this.
-        self.record_end("drained", None, None);
-    }
-}
-
-/// Reads a captured run from its beginning, as far as it has come. It keeps no run from being evicted.
-#[derive(Debug)]
-pub(crate) struct RunReader {
-    run: Weak<CapturedRun>,
-    aligner: RunAligner,
-    /// number of entries read so far
-    entries: usize,
-    bytes: usize,
-}
-
-/// What a reader finds.
-#[derive(Debug)]
-pub(crate) enum ReaderStep {
-    /// none if there are no more yet
-    Rows(Vec<AlignedRow>),
-    /// there are no more, and will be none
-    Ended,
-    /// the run was evicted
-    Evicted,
-}
-
-impl RunReader {
-    pub(crate) fn new(run: &Arc<CapturedRun>) -> RunReader {
-        let aligner = RunAligner::new(&run.settings, run.conversation.clone());
-        RunReader { run: Arc::downgrade(run), aligner, entries: 0, bytes: 0 }
-    }
-
-    /// Translates the next part of the run, which takes some milliseconds.
-    pub(crate) fn next(&mut self) -> ReaderStep {
-        let Some(run) = self.run.upgrade() else { return ReaderStep::Evicted };
-        // Before the batch, since a run that has ended adds nothing.
-        let is_ended = run.is_ended();
-        let (entries, bytes) = run.copy_batch(self.entries, self.bytes);
-        if entries.is_empty() && is_ended {
-            return ReaderStep::Ended;
-        }
-        self.entries += entries.len();
-        self.bytes += bytes.len();
-        let (mut rows, mut rest) = (Vec::new(), bytes.as_slice());
-        for LogEntry { now_ms, step } in entries {
-            let length = if let CaptureStep::Read(length) = step { length } else { 0 };
-            let (body, after) = rest.split_at(length);
-            rest = after;
-            self.aligner.apply(now_ms, run.since_start(now_ms), &step, body, &mut rows);
-        }
-        ReaderStep::Rows(rows)
     }
 }

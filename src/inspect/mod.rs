@@ -1,4 +1,4 @@
-//! What both sides of a run said: captured while it is in progress, aligned when somebody looks.
+//! The record of what both sides of a run said: captured while it is in progress, aligned when somebody looks.
 //!
 //! ```text
 //!   run ── what its translator was given, and when ──▶ CapturedRun ─┐ bounded: CaptureStore
@@ -18,8 +18,12 @@
 mod redaction;
 mod row;
 mod stream_settings;
+mod capture_step;
 mod aligner;
+mod capture_budget;
 mod captured_run;
+mod run_capture;
+mod run_reader;
 mod store;
 mod replayed_stream;
 mod recording;
@@ -29,13 +33,14 @@ mod recorded_run;
 #[cfg(test)]
 mod recording_tests;
 
-pub(crate) use captured_run::{
-    CaptureStep, CapturedRequests, CapturedRun, ReaderStep, RunCapture, RunFacts, RunHead, RunReader,
-};
+pub(crate) use capture_step::CaptureStep;
+pub(crate) use captured_run::{CapturedRequests, CapturedRun, RunFacts, RunHead};
 pub(crate) use recorded_run::{RecordedItem, RecordedRun, RecordingError, RecordingLines};
 pub(crate) use recording::{RECORDING_START, RecordingEnd, RecordingLine};
 pub(crate) use redaction::Redaction;
 pub(crate) use replayed_stream::ReplayedStream;
+pub(crate) use run_capture::RunCapture;
+pub(crate) use run_reader::{ReaderStep, RunReader};
 pub(crate) use run_recorder::RunRecorder;
 pub(crate) use store::{CaptureStore, ModeOverride, matches_glob};
 pub(crate) use stream_settings::StreamSettings;

@@ -1,6 +1,6 @@
 //! Reads recordings.
 
-use super::captured_run::CaptureStep;
+use super::capture_step::CaptureStep;
 use super::recording::{
     MAX_RECORDING_LINE, RECORDING_VERSION, RecordingEnd, RecordingHead, RecordingLine, describe_json_error,
 };

@@ -8,7 +8,7 @@
 //! ```
 //! Bytes are text where they are UTF-8, else base64 in a member of their own.
 
-use super::captured_run::CaptureStep;
+use super::capture_step::CaptureStep;
 use crate::codec::Framing;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

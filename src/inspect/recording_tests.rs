@@ -1,4 +1,5 @@
-use super::captured_run::{CaptureStep, RunHead};
+use super::capture_step::CaptureStep;
+use super::captured_run::RunHead;
 use super::recorded_run::{RecordedItem, RecordedRun};
 use super::recording::{RecordingEnd, RecordingLine};
 use super::replayed_stream::ReplayedStream;

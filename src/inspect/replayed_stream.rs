@@ -1,6 +1,6 @@
 //! A run's translator, given the same steps again.
 
-use super::captured_run::CaptureStep;
+use super::capture_step::CaptureStep;
 use super::stream_settings::StreamSettings;
 use crate::translate::report::TranslationReport;
 use crate::translate::{ConversationState, Stream, StreamError};

@@ -36,7 +36,7 @@ pub(crate) struct RowEvent {
 
 /// Members that are carried in a place of their own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct CarriedMembers {
+pub(crate) struct CarriedNames {
     pub(crate) names: Vec<String>,
     #[serde(rename = "in")]
     pub(crate) location: String,
@@ -62,7 +62,7 @@ pub(crate) struct AlignedRow {
     pub(crate) cause: RowCause,
     /// section of the document of the agent's dialect
     pub(crate) seed: Option<&'static str>,
-    pub(crate) carried: Vec<CarriedMembers>,
+    pub(crate) carried: Vec<CarriedNames>,
     pub(crate) repairs: Vec<RowCount>,
     pub(crate) losses: Vec<RowCount>,
     pub(crate) note: Option<String>,

@@ -1,6 +1,7 @@
 //! Writes a captured run as a recording, part by part.
 
-use super::captured_run::{CaptureStep, CapturedRun};
+use super::capture_step::CaptureStep;
+use super::captured_run::CapturedRun;
 use super::recording::{RecordingEnd, RecordingHead, RecordingLine};
 use super::replayed_stream::ReplayedStream;
 use std::sync::{Arc, Weak};

@@ -1,7 +1,9 @@
 //! All captured runs, and which routes' runs are captured.
 
-use super::captured_run::{CapturedRequests, CapturedRun, RunCapture, RunHead};
+use super::capture_budget::CaptureBudget;
+use super::captured_run::{CapturedRequests, CapturedRun, RunHead};
 use super::redaction::{BodyRedactor, Redaction};
+use super::run_capture::RunCapture;
 use super::stream_settings::StreamSettings;
 use crate::config::inspect::{CaptureMode, InspectConfig};
 use crate::telemetry::Metrics;
@@ -9,46 +11,8 @@ use crate::translate::ConversationState;
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::time::Instant;
-
-/// The memory of all captured runs.
-pub(super) struct CaptureBudget {
-    metrics: Arc<Metrics>,
-    used: AtomicUsize,
-    limit: AtomicUsize,
-    run_limit: AtomicUsize,
-    /// set when a run needed more, so that the store evicts before the next one begins
-    is_exceeded: AtomicBool,
-}
-
-impl CaptureBudget {
-    /// Counts `more` bytes for a run that has `before`. Returns false if a limit does not allow it.
-    pub(super) fn charge(&self, before: usize, more: usize) -> bool {
-        if before + more > self.run_limit.load(Ordering::Relaxed) {
-            return false;
-        }
-        let used = self.used.fetch_add(more, Ordering::Relaxed);
-        if used + more <= self.limit.load(Ordering::Relaxed) {
-            self.metrics.process.inspect_bytes.set_count(used + more);
-            return true;
-        }
-        self.used.fetch_sub(more, Ordering::Relaxed);
-        self.is_exceeded.store(true, Ordering::Relaxed);
-        false
-    }
-
-    pub(super) fn release(&self, bytes: usize) {
-        let used = self.used.fetch_sub(bytes, Ordering::Relaxed);
-        self.metrics.process.inspect_bytes.set_count(used - bytes);
-    }
-}
-
-impl std::fmt::Debug for CaptureBudget {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "CaptureBudget({} bytes)", self.used.load(Ordering::Relaxed))
-    }
-}
 
 /// A mode that an operator has set for some time.
 #[derive(Clone, Debug)]
@@ -71,13 +35,7 @@ pub(crate) struct CaptureStore {
 
 impl CaptureStore {
     pub(crate) fn new(config: InspectConfig, metrics: Arc<Metrics>) -> Arc<CaptureStore> {
-        let budget = CaptureBudget {
-            metrics,
-            used: AtomicUsize::new(0),
-            limit: AtomicUsize::new(config.bytes),
-            run_limit: AtomicUsize::new(config.run_bytes),
-            is_exceeded: AtomicBool::new(false),
-        };
+        let budget = CaptureBudget::new(config, metrics);
         Arc::new(CaptureStore {
             runs: Mutex::default(),
             last_id: AtomicU64::new(0),
@@ -89,8 +47,7 @@ impl CaptureStore {
     }
 
     pub(crate) fn set_bounds(&self, config: InspectConfig) {
-        self.budget.limit.store(config.bytes, Ordering::Relaxed);
-        self.budget.run_limit.store(config.run_bytes, Ordering::Relaxed);
+        self.budget.set_limits(config);
         *self.config.lock() = config;
     }
 
@@ -153,7 +110,7 @@ impl CaptureStore {
         let old: Vec<u64> = runs.iter().take_while(|(_, run)| is_old(run)).map(|(id, _)| *id).collect();
         evicted.extend(old.iter().filter_map(|id| runs.remove(id)));
         let mut surplus = (runs.len() + more).saturating_sub(config.runs.get());
-        let mut excess = match self.budget.is_exceeded.swap(false, Ordering::Relaxed) {
+        let mut excess = match self.budget.take_exceeded() {
             true => config.bytes / FREED,
             false => 0,
         };
@@ -194,7 +151,7 @@ impl CaptureStore {
 
     /// Returns the memory of all kept runs.
     pub(crate) fn used_bytes(&self) -> usize {
-        self.budget.used.load(Ordering::Relaxed)
+        self.budget.used()
     }
 }
 

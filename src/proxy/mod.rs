@@ -44,7 +44,7 @@ mod agent_client;
 mod routes;
 mod gateway;
 mod dispatch;
-mod refused_capture;
+mod run_captures;
 mod error_responder;
 mod resume;
 mod run_context;

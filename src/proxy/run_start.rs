@@ -21,6 +21,7 @@ use super::responses::{self, ResponseBody};
 use super::resume;
 use super::routes::{ResumeRoutes, RouteEntry};
 use super::run::{OptionalCapture, RunTask};
+use super::run_captures::RunStart;
 use super::run_context::{AgentRequest, RunContext};
 use super::run_keys::{caller_key, new_token, run_keys};
 use super::run_memory::RunMemoryShare;
@@ -28,11 +29,8 @@ use super::run_output::{LoggedOutput, RunOutput};
 use super::run_record::RunRecord;
 use super::two_step::ClientPermits;
 use crate::codec::Framing;
-use crate::codec::sse::SseLimits as FrameLimits;
-use crate::config::inspect::CaptureMode;
 use crate::dialect::PeerDialect;
 use crate::error::{Rejection, RejectionKind};
-use crate::inspect::{CapturedRequests, Redaction, RunCapture, RunHead, StreamSettings};
 use crate::net::cpu_work::{run_sized, wait_for_large_work};
 use crate::net::digest;
 use crate::policy::{CallerContext, StreamPermit};
@@ -45,7 +43,7 @@ use crate::telemetry::label::{AuthMethod, AuthReason, RequestMethod};
 use crate::telemetry::trace::{RequestAttributes, RequestSpan, TraceExtension};
 use crate::translate::recap::{Recap, RecapInput};
 use crate::translate::request::{self, RequestRefusal, TranslatedRequest};
-use crate::translate::{ConversationState, RunIds, detect};
+use crate::translate::{RunIds, detect};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::request::Parts;
@@ -53,7 +51,6 @@ use http::{HeaderMap, Method, Request, Response, Version};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use std::future::{Future, poll_fn};
-use std::num::NonZero;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -123,7 +120,7 @@ impl Gateway {
         let mut head =
             RunRequestHead { parts, body_permit, memory, framing, caller, caller_key, started_at, captured_body };
         let body = request_body::read_body(&self.limits, &head.parts.headers, body, &mut head.body_permit).await?;
-        if self.captures.mode(&route.name, route.config.inspect) == CaptureMode::Full {
+        if self.captures_bodies(route) {
             head.captured_body = Some(body.clone());
         }
         // Only SSE has event ids from which to resume.
@@ -334,10 +331,15 @@ impl Gateway {
     ) -> NewRunTask {
         let RewrittenRequest { client, agent, mut request } = rewritten;
         let access = &route.start_match.access;
-        let settings = self.stream_settings(route, client, agent, &request.ids, head.framing, token);
-        let conversation = std::mem::take(&mut request.conversation);
-        let capture = self.begin_capture(route, &head, &settings, &conversation, &request);
-        let mut stream = settings.create_stream(conversation);
+        let settings = self.stream_settings(route, (client, agent), request.ids.clone(), head.framing, token);
+        let start = RunStart {
+            request_id: head.request_id(),
+            caller: &head.caller,
+            started_at: head.started_at,
+            body: head.captured_body.clone(),
+        };
+        let capture = self.begin_capture(route, start, &settings, &request);
+        let mut stream = settings.create_stream(std::mem::take(&mut request.conversation));
         stream.report_mut().add_losses(&request.losses);
         let trace = self.take_trace(&head.parts);
         let request_id = head.request_id().to_owned();
@@ -384,60 +386,6 @@ impl Gateway {
         let (start_tx, start_rx) = oneshot::channel();
         let task = Box::new(RunTask::new(context, OptionalCapture(capture), stream, output, head.memory));
         NewRunTask { run: Box::pin(task.run(Box::new(agent_request), start_tx)), start_rx }
-    }
-
-    fn stream_settings(
-        &self,
-        route: &RouteEntry,
-        client: PeerDialect,
-        agent: PeerDialect,
-        ids: &RunIds,
-        framing: Framing,
-        token: Option<RunToken>,
-    ) -> StreamSettings {
-        let budget = &route.start_match.access.run;
-        StreamSettings {
-            agent,
-            client,
-            ids: ids.clone(),
-            limits: FrameLimits { line: self.limits.frame, frame: self.limits.frame },
-            guard: route.config.guard,
-            tools: route.tools.clone(),
-            max_events: budget.events.map(NonZero::get),
-            max_bytes: budget.bytes.map(NonZero::get),
-            framing,
-            frame_token: token.map(|token| token.as_str().into()),
-        }
-    }
-
-    /// Begins to capture the run, if somebody wants to look at it.
-    fn begin_capture(
-        &self,
-        route: &RouteEntry,
-        head: &RunRequestHead,
-        settings: &StreamSettings,
-        conversation: &ConversationState,
-        request: &TranslatedRequest,
-    ) -> Option<RunCapture> {
-        let mode = self.captures.mode(&route.name, route.config.inspect);
-        if mode == CaptureMode::Off {
-            return None;
-        }
-        let now_ms = now_millis();
-        let run = RunHead {
-            route: Arc::clone(&route.name),
-            caller: head.caller.identity().map(|identity| identity.subject.clone()),
-            request_id: head.request_id().to_owned(),
-            mode,
-            started_ms: now_ms - i64::try_from(head.started_at.elapsed().as_millis()).unwrap_or(0),
-            started_at: head.started_at,
-        };
-        let requests = head
-            .captured_body
-            .clone()
-            .map(|client| CapturedRequests { client, agent: Bytes::copy_from_slice(request.body.as_bytes()) });
-        let redaction = Redaction::new(&route.config.redact);
-        Some(self.captures.begin_run(run, settings.clone(), conversation.clone(), requests, redaction))
     }
 
     /// Takes the request's span, which the run owns from then on.

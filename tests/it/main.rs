@@ -39,6 +39,7 @@
 //! - `policy`: allowed tools and expiring credentials during a run.
 //! - `proto`: the protobuf transport in both directions.
 //! - `readme`: links of the pages, and the README in two languages.
+//! - `recordings`: recorded runs: downloaded, translated, replayed from either side, compared with a configuration.
 //! - `refusals`: refusals as events (`errors: run_error`).
 //! - `reload`: changes of the configuration in a running process, and the admin socket.
 //! - `requests`: translated requests, and requests that are refused.
@@ -95,6 +96,7 @@ mod pages;
 mod policy;
 mod proto;
 mod readme;
+mod recordings;
 mod refusals;
 mod reload;
 mod requests;

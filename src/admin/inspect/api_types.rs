@@ -12,7 +12,7 @@ use tokio::time::Instant;
 const SHOWN_GAP: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Serialize)]
-pub(super) struct RunSummary {
+pub(super) struct RunOverview {
     pub(super) id: u64,
     route: String,
     caller: Option<String>,
@@ -42,12 +42,12 @@ pub(super) struct RunSummary {
     missed_bytes: u64,
 }
 
-impl RunSummary {
-    pub(super) fn new(run: &CapturedRun) -> RunSummary {
+impl RunOverview {
+    pub(super) fn new(run: &CapturedRun) -> RunOverview {
         let (facts, _) = run.facts();
         let (kept_bytes, missed_bytes) = run.kept_and_missed();
         let duration = facts.end.as_ref().map_or_else(|| run.head.started_at.elapsed(), |end| end.duration);
-        RunSummary {
+        RunOverview {
             id: run.id,
             route: run.head.route.to_string(),
             caller: run.head.caller.clone(),
@@ -79,7 +79,7 @@ impl RunSummary {
 #[derive(Debug, Serialize)]
 pub(super) struct RunDetail {
     #[serde(flatten)]
-    summary: RunSummary,
+    summary: RunOverview,
     settings: RunSettings,
     requests: Requests,
     timeline: Vec<TimelineMark>,
@@ -112,7 +112,7 @@ impl RunDetail {
     pub(super) fn new(run: &CapturedRun) -> RunDetail {
         let (facts, _) = run.facts();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let summary = RunSummary::new(run);
+        let summary = RunOverview::new(run);
         RunDetail {
             timeline: timeline(run, &summary),
             settings: RunSettings {
@@ -131,7 +131,7 @@ impl RunDetail {
     }
 }
 
-fn timeline(run: &CapturedRun, summary: &RunSummary) -> Vec<TimelineMark> {
+fn timeline(run: &CapturedRun, summary: &RunOverview) -> Vec<TimelineMark> {
     let mark = |at_ms, name, detail| TimelineMark { at_ms, name, detail };
     let mut marks = vec![mark(0, "request", None)];
     let mut last_read = None;
@@ -163,7 +163,7 @@ fn timeline(run: &CapturedRun, summary: &RunSummary) -> Vec<TimelineMark> {
     marks
 }
 
-/// Which runs are captured.
+/// The capture modes of all routes.
 #[derive(Debug, Serialize)]
 pub(super) struct RouteModes {
     routes: Vec<RouteMode>,

@@ -1,6 +1,6 @@
 //! Streams of the inspector: each reader looks by itself at what the runs have captured, so no run waits for a reader.
 
-use super::api_types::RunSummary;
+use super::api_types::RunOverview;
 use crate::inspect::{CaptureStore, CapturedRun, ReaderStep, RunReader, RunRecorder, matches_glob};
 use bytes::Bytes;
 use futures_util::stream::{Stream, unfold};
@@ -41,7 +41,7 @@ pub(super) fn runs(captures: Arc<CaptureStore>, follow: bool) -> impl Stream<Ite
             for run in captures.runs() {
                 let version = run.version();
                 if before.get(&run.id) != Some(&version) {
-                    add_line(&mut lines, &RunSummary::new(&run));
+                    add_line(&mut lines, &RunOverview::new(&run));
                 }
                 now.insert(run.id, version);
             }
@@ -146,7 +146,7 @@ impl Tap {
         for run in self.captures.runs_after(self.last_id) {
             self.last_id = run.id;
             if matches_glob(&self.routes, &run.head.route) {
-                add_line(&mut lines, &json!({"run": RunSummary::new(&run)}));
+                add_line(&mut lines, &json!({"run": RunOverview::new(&run)}));
                 self.reading.push_back(TappedRun { id: run.id, reader: RunReader::new(&run) });
             }
         }
@@ -159,7 +159,7 @@ impl Tap {
                     self.reading.push_back(TappedRun { id, reader });
                 }
                 ReaderStep::Ended => match self.captures.find(id) {
-                    Some(run) => add_line(&mut lines, &json!({"run": RunSummary::new(&run)})),
+                    Some(run) => add_line(&mut lines, &json!({"run": RunOverview::new(&run)})),
                     None => add_line(&mut lines, &json!({"id": id, "gone": true})),
                 },
                 ReaderStep::Evicted => add_line(&mut lines, &json!({"id": id, "gone": true})),

@@ -22,7 +22,7 @@ import { sayName } from "./messages.mjs";
 /** @typedef {{ negated: boolean, key: string | null, value: string }} Term */
 /** @typedef {{ insert: string, help: string }} Completion */
 
-const TERM = /(-?)(?:([a-z_]+):)?("[^"]*"?|\S+)/g;
+const TERM = /(-?)(?:([a-z_]+):("[^"]*"?|\S*)|"[^"]*"?|\S+)/g;
 const UNITS = /** @type {Record<string, number>} */ ({ ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 });
 
 /**
@@ -34,8 +34,8 @@ export function termsOf(text, keys) {
   return Array.from(text.matchAll(TERM), ([whole, minus, name, value]) => {
     const key = name !== undefined && Object.hasOwn(keys, name) ? name : null;
     // A word with a colon that is no key is text, such as an address.
-    const rest = key === null ? whole.slice(minus.length) : value;
-    return { negated: minus === "-" && rest !== "", key, value: rest.replace(/^"|"$/g, "") };
+    const rest = key === null ? whole.slice(minus.length) : (value ?? "");
+    return { negated: minus === "-", key, value: rest.replace(/^"|"$/g, "") };
   });
 }
 

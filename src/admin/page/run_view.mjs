@@ -98,7 +98,7 @@ class RunView {
     const events = element("div", { class: "events" },
       element("div", { class: "tools" }, this.filter.root,
         button(say("rows.next"), () => this.#jump(1), { key: "n" }), this.status),
-      element("div", { class: "split" }, this.list.root, this.detail.root));
+      element("div", { class: "panes" }, this.list.root, this.detail.root));
     this.pages = tabs("run", say("run.parts"), {
       events: { key: "1", draw: (body) => put(body, events) },
       requests: { key: "2", draw: (body) => drawRequests(body, this.run, (text) => readRequest(text).body) },

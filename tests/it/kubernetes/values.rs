@@ -132,7 +132,7 @@ fn replaces_pods_when_a_reload_cannot_apply_the_change() {
     // With the chart's own defaults, so that a row changes one thing.
     #[rustfmt::skip]
     let rows: &[&str] = &[
-        "listeners: {data: '0.0.0.0:9999'}", "listeners: {status: '0.0.0.0:9999'}", "run_dir: /run/diglot/other",
+        "listeners: {data: '0.0.0.0:9999'}", "listeners: {status: '0.0.0.0:9999'}", "listeners: {inspector: '127.0.0.1:8789'}", "run_dir: /run/diglot/other",
         "trusted_proxies: [10.0.0.0/8]", "replay: {store: redis}, redis: {url: 'redis://r/'}",
         "limits: {header_bytes: 8KiB}", "limits: {headers: 7}", "limits: {head_timeout: 1s}", "limits: {idle_timeout: 1s}",
         "limits: {connections: 7}", "limits: {connections_per_address: 7}",

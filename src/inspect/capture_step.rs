@@ -1,0 +1,29 @@
+//! The steps of a run, as far as its translator sees them.
+
+use crate::codec::Framing;
+
+/// Something that changed the state of the run's translator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum CaptureStep {
+    /// the response of the agent began, in this framing
+    Responded(Framing),
+    /// the stream outlives the run and is read for this run id alone
+    Followed(Option<Box<str>>),
+    /// so many bytes of the body
+    Read(usize),
+    /// another connection continues the body
+    Reconnected,
+    /// the body ended
+    BodyEnded,
+    /// the gateway ended the run with this code and message
+    Failed(Box<(String, String)>),
+    /// the run was stopped on purpose
+    Cancelled,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct LogEntry {
+    /// since the epoch
+    pub(super) now_ms: i64,
+    pub(super) step: CaptureStep,
+}

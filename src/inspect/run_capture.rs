@@ -1,0 +1,76 @@
+//! The side of a captured run that the run itself has.
+
+use super::capture_step::CaptureStep;
+use super::captured_run::{CapturedRun, RunEnd, RunFacts};
+use super::redaction::BodyRedactor;
+use crate::codec::Framing;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Writes a captured run, which counts as ended when this is dropped.
+#[derive(Debug)]
+pub(crate) struct RunCapture {
+    pub(super) run: Arc<CapturedRun>,
+    /// present if the route names content that must not be kept
+    pub(super) redactor: Option<BodyRedactor>,
+    /// set if the body cannot be redacted
+    is_withheld: AtomicBool,
+}
+
+impl RunCapture {
+    pub(super) fn new(run: Arc<CapturedRun>, redactor: Option<BodyRedactor>) -> RunCapture {
+        RunCapture { run, redactor, is_withheld: AtomicBool::new(false) }
+    }
+
+    pub(crate) fn is_redacted(&self) -> bool {
+        self.redactor.is_some()
+    }
+
+    pub(crate) fn record_read(&self, now_ms: i64, bytes: &[u8]) {
+        match &self.redactor {
+            None => self.run.append(now_ms, CaptureStep::Read(bytes.len()), bytes),
+            Some(_) if self.is_withheld.load(Ordering::Relaxed) => self.run.miss(bytes.len()),
+            Some(redactor) => self.record_redacted(now_ms, &redactor.redact(bytes)),
+        }
+    }
+
+    pub(crate) fn record_step(&self, now_ms: i64, step: CaptureStep) {
+        if let Some(redactor) = &self.redactor {
+            match &step {
+                // Only the text of events is searched.
+                CaptureStep::Responded(Framing::Proto) => self.is_withheld.store(true, Ordering::Relaxed),
+                CaptureStep::BodyEnded => self.record_redacted(now_ms, &redactor.finish()),
+                _ => {}
+            }
+        }
+        self.run.append(now_ms, step, &[]);
+    }
+
+    fn record_redacted(&self, now_ms: i64, bytes: &[u8]) {
+        if !bytes.is_empty() {
+            self.run.append(now_ms, CaptureStep::Read(bytes.len()), bytes);
+        }
+    }
+
+    /// Replaces everything but the end, which [`RunCapture::record_end`] sets.
+    pub(crate) fn update_facts(&self, facts: RunFacts) {
+        let mut log = self.run.log.lock();
+        let end = log.facts.end.take();
+        log.facts = RunFacts { end, ..facts };
+        log.version += 1;
+    }
+
+    pub(crate) fn record_end(&self, outcome: &'static str, code: Option<String>, message: Option<String>) {
+        let duration = self.run.head.started_at.elapsed();
+        let mut log = self.run.log.lock();
+        log.facts.end.get_or_insert(RunEnd { outcome, code, message, duration });
+        log.version += 1;
+    }
+}
+
+impl Drop for RunCapture {
+    fn drop(&mut self) {
+        // A run that records its end does so before this.
+        self.record_end("drained", None, None);
+    }
+}

@@ -1,0 +1,124 @@
+//! Begins the captures of runs, and of requests that are refused, so that an operator who looks for a run finds why there
+//! is none.
+
+use super::deadlines::now_millis;
+use super::gateway::Gateway;
+use super::routes::{PathMatch, PathTarget, RouteEntry};
+use crate::codec::Framing;
+use crate::codec::sse::SseLimits;
+use crate::config::inspect::CaptureMode;
+use crate::dialect::PeerDialect;
+use crate::error::Rejection;
+use crate::inspect::{CaptureStore, CapturedRequests, Redaction, RunCapture, RunHead, StreamSettings};
+use crate::policy::CallerContext;
+use crate::replay::RunToken;
+use crate::translate::request::TranslatedRequest;
+use crate::translate::{ConversationState, RunIds};
+use bytes::Bytes;
+use http::Request;
+use std::num::NonZero;
+use std::sync::Arc;
+use tokio::time::Instant;
+
+/// A request that starts a run.
+pub(super) struct RunStart<'a> {
+    pub(super) request_id: &'a str,
+    pub(super) caller: &'a CallerContext,
+    pub(super) started_at: Instant,
+    /// the client's body, if it is to be captured
+    pub(super) body: Option<Bytes>,
+}
+
+/// A request for a run on a route whose runs are captured.
+pub(super) struct CapturedRequest {
+    captures: Arc<CaptureStore>,
+    head: RunHead,
+    settings: StreamSettings,
+}
+
+impl CapturedRequest {
+    /// Records that the request was refused: a run that ended before it began.
+    pub(super) fn record_refusal(mut self, caller: &CallerContext, rejection: &Rejection) {
+        self.head.caller = caller.identity().map(|identity| identity.subject.clone());
+        let run = self.captures.begin_run(self.head, self.settings, ConversationState::default(), None, None);
+        let message = format!("{} {}", rejection.message(), rejection.hint());
+        run.record_end("refused", Some(rejection.kind.code().to_owned()), Some(message));
+    }
+}
+
+impl Gateway {
+    pub(super) fn stream_settings(
+        &self,
+        route: &RouteEntry,
+        (client, agent): (PeerDialect, PeerDialect),
+        ids: RunIds,
+        framing: Framing,
+        token: Option<RunToken>,
+    ) -> StreamSettings {
+        let budget = &route.start_match.access.run;
+        StreamSettings {
+            agent,
+            client,
+            ids,
+            limits: SseLimits { line: self.limits.frame, frame: self.limits.frame },
+            guard: route.config.guard,
+            tools: route.tools.clone(),
+            max_events: budget.events.map(NonZero::get),
+            max_bytes: budget.bytes.map(NonZero::get),
+            framing,
+            frame_token: token.map(|token| token.as_str().into()),
+        }
+    }
+
+    /// Returns true if both requests of the route's runs are captured.
+    pub(super) fn captures_bodies(&self, route: &RouteEntry) -> bool {
+        self.captures.mode(&route.name, route.config.inspect) == CaptureMode::Full
+    }
+
+    /// Begins to capture a run, if its route's runs are captured.
+    pub(super) fn begin_capture(
+        &self,
+        route: &RouteEntry,
+        start: RunStart<'_>,
+        settings: &StreamSettings,
+        request: &TranslatedRequest,
+    ) -> Option<RunCapture> {
+        let mode = self.captures.mode(&route.name, route.config.inspect);
+        if mode == CaptureMode::Off {
+            return None;
+        }
+        let head = RunHead {
+            route: Arc::clone(&route.name),
+            caller: start.caller.identity().map(|identity| identity.subject.clone()),
+            request_id: start.request_id.to_owned(),
+            mode,
+            started_ms: now_millis() - i64::try_from(start.started_at.elapsed().as_millis()).unwrap_or(0),
+            started_at: start.started_at,
+        };
+        let agent = || Bytes::copy_from_slice(request.body.as_bytes());
+        let requests = start.body.map(|client| CapturedRequests { client, agent: agent() });
+        let redaction = Redaction::new(&route.config.redact);
+        let conversation = request.conversation.clone();
+        Some(self.captures.begin_run(head, settings.clone(), conversation, requests, redaction))
+    }
+
+    /// Returns the data that the capture of a refusal needs, if the route's runs are captured.
+    pub(super) fn capture_request<B>(&self, request: &Request<B>, request_id: &str) -> Option<CapturedRequest> {
+        let PathMatch { route, target: PathTarget::Run, .. } = self.find(request.uri().path())? else { return None };
+        let mode = self.captures.mode(&route.name, route.config.inspect);
+        if mode == CaptureMode::Off {
+            return None;
+        }
+        let head = RunHead {
+            route: Arc::clone(&route.name),
+            caller: None,
+            request_id: request_id.to_owned(),
+            mode,
+            started_ms: now_millis(),
+            started_at: Instant::now(),
+        };
+        let sides = (route.client, route.agent);
+        let settings = self.stream_settings(route, sides, RunIds::new("", ""), Framing::Sse, None);
+        Some(CapturedRequest { captures: Arc::clone(&self.captures), head, settings })
+    }
+}
