@@ -238,7 +238,8 @@ fn split_event(event: &EventLine) -> (String, String) {
 }
 
 fn shorten(text: &str) -> &str {
-    &text[..text.floor_char_boundary(SHOWN_BYTES)]
+    let longest = text.char_indices().map(|(at, c)| at + c.len_utf8()).take_while(|end| *end <= SHOWN_BYTES);
+    &text[..longest.last().unwrap_or_default()]
 }
 
 /// Divides an escaped text at blanks into lines of at most so many columns, and cuts what is longer than four lines.
