@@ -1,4 +1,4 @@
-//! Which routes of the running gateway are captured, for `inspect` and `tap`.
+//! Which routes of the running gateway are captured, for `inspect`, `tap` and `record`.
 
 use super::local_gateway;
 use super::output::{CliExit, CliFailure};

@@ -1,4 +1,4 @@
-//! What the gateway sends about a captured run, for `tap` and `top`.
+//! What the gateway sends about a captured run, for `tap`, `top` and `record`.
 
 use serde::Deserialize;
 

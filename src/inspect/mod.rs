@@ -27,7 +27,7 @@ mod recording_settings;
 mod run_recorder;
 mod recorded_run;
 #[cfg(test)]
-mod recording_tests;
+mod tests;
 
 pub(crate) use captured_run::{
     CaptureStep, CapturedRequests, CapturedRun, ReaderStep, RunCapture, RunFacts, RunHead, RunReader,
