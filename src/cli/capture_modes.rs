@@ -1,4 +1,4 @@
-//! The capture modes of the routes of the running gateway, for `inspect` and `tap`.
+//! The capture modes of the routes of the running gateway, for `inspect`, `tap` and `record`.
 
 use super::local_gateway;
 use super::output::{CliExit, CliFailure};

@@ -47,7 +47,8 @@ pub(super) struct CheckArgs {
     #[arg(long)]
     strict: bool,
 
-    /// Translate each recording of this folder as the configuration has it, and print what its client would see differently
+    /// Translate each recording of this folder as the configuration has it, and print what its client would see
+    /// differently
     #[arg(long, value_name = "FOLDER", conflicts_with = "format")]
     against: Option<PathBuf>,
 }

@@ -1,7 +1,7 @@
 //! Compares two lists of events, such as what a client got and what it would get.
 //!
-//! Events are aligned first (the longest common subsequence), then the members of those that stand at the same place are
-//! compared. The order of members and white space are no difference to anybody.
+//! Events are aligned first (the longest common subsequence), then the members of those that stand at the same place
+//! are compared. The order of members and white space are no difference to anybody.
 
 use super::input::IoFailure;
 use super::input_framing::ProtobufInput;

@@ -1,5 +1,5 @@
-//! Splits recorded input: server-sent events (SSE), one JSON event per line (NDJSON), or AG-UI's protobuf. Of a recording
-//! of `diglot record`, it splits what the agent sent.
+//! Splits recorded input: server-sent events (SSE), one JSON event per line (NDJSON), or AG-UI's protobuf. Of a
+//! recording of `diglot record`, it splits what the agent sent.
 //!
 //! SSE bytes are passed on unchanged: `verify` splits them like the real client, and the other commands use
 //! [`crate::codec::sse`].

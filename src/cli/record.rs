@@ -6,6 +6,7 @@ use super::local_gateway::{RunDirArgs, block_on, connection_failure, is_unreacha
 use super::output::{CliExit, CliFailure, CliResult, print_error, print_line, with_plural};
 use super::recording_modes::RecordingModes;
 use super::recording_target::RecordingTarget;
+use super::run_line::RunLine;
 use crate::admin::{self, LineStream};
 use crate::config;
 use crate::inspect::matches_glob;
@@ -68,21 +69,10 @@ pub(super) struct RecordArgs {
     full: bool,
 }
 
-/// The members of a run's summary that matter here.
+/// A line about a run that is no longer kept.
 #[derive(Debug, Deserialize)]
-struct RunLine {
+struct GoneRun {
     id: u64,
-    #[serde(default)]
-    route: String,
-    #[serde(default)]
-    state: String,
-    #[serde(default)]
-    started_ms: i64,
-    outcome: Option<String>,
-    #[serde(default)]
-    events_in: u64,
-    /// true once the run is no longer kept
-    #[serde(default)]
     gone: bool,
 }
 
@@ -206,13 +196,13 @@ impl Recorder<'_> {
     }
 
     async fn handle_line(&mut self, line: &[u8]) -> Result<(), CliFailure> {
-        let Some(run) = parse_run(line) else { return Ok(()) };
-        if run.gone {
-            if self.running.remove(&run.id) {
-                report_forgotten(run.id);
+        let Some(run) = parse_run(line) else {
+            let gone = serde_json::from_slice::<GoneRun>(line).ok().filter(|run| run.gone);
+            if let Some(gone) = gone.filter(|run| self.running.remove(&run.id)) {
+                report_forgotten(gone.id);
             }
             return Ok(());
-        }
+        };
         if !matches_glob(self.routes, &run.route) || self.known.contains(&run.id) {
             return Ok(());
         }
@@ -259,7 +249,7 @@ fn report_forgotten(id: u64) {
     ));
 }
 
-/// Returns the summary in a line, or the id of a run that is gone.
+/// Returns the run in a line; `None` for other lines.
 fn parse_run(line: &[u8]) -> Option<RunLine> {
     serde_json::from_slice(line).ok()
 }

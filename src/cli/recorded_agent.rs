@@ -8,7 +8,7 @@ use std::io::BufReader;
 use std::path::Path;
 use std::time::Duration;
 
-/// How much faster than recorded an agent or a client is.
+/// The pace of a replayed agent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum ReplaySpeed {
     Times(f64),

@@ -1,23 +1,16 @@
 //! The capture modes that `record` sets, and what they were.
 
-use super::local_gateway::connection_failure;
-use super::output::{CliExit, CliFailure};
-use crate::admin;
-use crate::inspect::matches_glob;
-use http::Method;
-use serde::Deserialize;
-use serde_json::json;
+use super::capture_modes::{fetch_modes, set_mode};
+use super::output::CliFailure;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Time after which a mode ends if the recorder does not set it again.
-const MODE_SECONDS: u64 = 60;
+const MODE_TIME: Duration = Duration::from_secs(60);
 
 /// The modes, from the least that is captured to the most.
 const MODES: [&str; 3] = ["off", "events", "full"];
-
-const MODE_PATH: &str = "/inspect/v1/mode";
 
 pub(super) struct RecordingModes<'a> {
     run_dir: &'a Path,
@@ -33,19 +26,6 @@ struct EarlierMode {
     until: Duration,
 }
 
-#[derive(Debug, Deserialize)]
-struct ModeList {
-    routes: Vec<RouteMode>,
-}
-
-#[derive(Debug, Deserialize)]
-struct RouteMode {
-    route: String,
-    configured: String,
-    mode: String,
-    until_ms: Option<u64>,
-}
-
 impl<'a> RecordingModes<'a> {
     pub(super) fn new(run_dir: &'a Path, routes: &'a str, full: bool) -> RecordingModes<'a> {
         RecordingModes { run_dir, routes, mode: if full { "full" } else { "events" }, changed: BTreeMap::new() }
@@ -53,19 +33,7 @@ impl<'a> RecordingModes<'a> {
 
     /// Switches capture on where less is captured, or for another minute.
     pub(super) async fn set(&mut self) -> Result<(), CliFailure> {
-        let list: ModeList =
-            serde_json::from_str(&self.request(Method::GET, String::new()).await?).map_err(|error| {
-                CliExit::Unavailable.failure(format_args!("the gateway's modes cannot be read: {error}"))
-            })?;
-        let names: Vec<&str> = list.routes.iter().map(|route| route.route.as_str()).collect();
-        if !names.iter().any(|name| matches_glob(self.routes, name)) {
-            return Err(CliExit::Usage.failure(format_args!(
-                "no route matches `{}`; the routes are {}",
-                self.routes,
-                names.join(", ")
-            )));
-        }
-        for route in list.routes.into_iter().filter(|route| matches_glob(self.routes, &route.route)) {
+        for route in fetch_modes(self.run_dir, self.routes).await?.routes {
             let is_enough = rank(&route.mode) >= rank(self.mode);
             if !self.changed.contains_key(&route.route) {
                 if is_enough && rank(&route.configured) >= rank(self.mode) {
@@ -77,8 +45,7 @@ impl<'a> RecordingModes<'a> {
             }
             // What somebody else has set meanwhile is not lowered.
             let mode = if is_enough { route.mode.as_str() } else { self.mode };
-            let change = json!({"route": route.route, "mode": mode, "seconds": MODE_SECONDS});
-            self.request(Method::PUT, change.to_string()).await?;
+            set_mode(self.run_dir, &route.route, Some(mode), MODE_TIME).await?;
         }
         Ok(())
     }
@@ -87,21 +54,11 @@ impl<'a> RecordingModes<'a> {
     pub(super) async fn restore(&mut self) -> Result<(), CliFailure> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         for (route, earlier) in std::mem::take(&mut self.changed) {
-            let change = match earlier.filter(|earlier| earlier.until > now) {
-                Some(earlier) => {
-                    json!({"route": route, "mode": earlier.mode, "seconds": (earlier.until - now).as_secs().max(1)})
-                }
-                None => json!({"route": route, "mode": null}),
-            };
-            self.request(Method::PUT, change.to_string()).await?;
+            let earlier = earlier.filter(|earlier| earlier.until > now);
+            let time = earlier.as_ref().map_or(Duration::ZERO, |earlier| earlier.until - now);
+            set_mode(self.run_dir, &route, earlier.as_ref().map(|earlier| earlier.mode.as_str()), time).await?;
         }
         Ok(())
-    }
-
-    async fn request(&self, method: Method, json: String) -> Result<String, CliFailure> {
-        let answer = admin::request(self.run_dir, method, MODE_PATH, json).await;
-        let answer = answer.map_err(|error| connection_failure(self.run_dir, &error))?;
-        if answer.status == 200 { Ok(answer.body) } else { Err(CliExit::Unavailable.failure(answer.body.trim_end())) }
     }
 }
 

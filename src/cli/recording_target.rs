@@ -42,7 +42,7 @@ impl RecordingTarget {
     }
 
     /// Creates the file of a run, which its user alone may read.
-    pub(super) fn create(&self, route: &str, started_ms: i64, id: u64) -> Result<RecordingFile, CliFailure> {
+    pub(super) fn create(&self, route: &str, started_ms: u64, id: u64) -> Result<RecordingFile, CliFailure> {
         let path = match self {
             RecordingTarget::Single(path) => path.clone(),
             RecordingTarget::Folder(folder) => {

@@ -35,7 +35,7 @@ pub(super) struct ReplayArgs {
     #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS")]
     listen: SocketAddr,
 
-    /// How much faster than recorded the agent is: 1, 10 or another number, or `max` for no waits
+    /// Pace of the agent: `1` as recorded, `10` or another number times faster, `max` without waits
     #[arg(long, default_value = "1", value_parser = parse_speed)]
     speed: ReplaySpeed,
 

@@ -1,4 +1,4 @@
-//! A captured run as the gateway describes it, for `tap` and `top`.
+//! A captured run as the gateway describes it, for `tap`, `top` and `record`.
 
 use serde::Deserialize;
 

@@ -15,7 +15,7 @@ use crate::translate::{GuardMode, RunIds, StreamError};
 use std::io;
 use std::path::Path;
 
-/// What the command line says, apart from dialects.
+/// The options of the command line, apart from dialects.
 pub(super) struct RecordedOptions<'a> {
     pub(super) file: &'a Path,
     pub(super) format: Option<OutputFormat>,

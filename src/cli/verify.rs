@@ -40,8 +40,8 @@ pub(super) struct VerifyArgs {
     /// Exit with 1 on warnings too
     #[arg(long)]
     strict: bool,
-    /// File to read, `-` for stdin. SSE, NDJSON (one event per line), AG-UI's protobuf, or a recording of `diglot record`,
-    /// of which the agent's stream is verified
+    /// File to read, `-` for stdin. SSE, NDJSON (one event per line), AG-UI's protobuf, or a recording of `diglot
+    /// record`, of which the agent's stream is verified
     #[arg(default_value = "-")]
     file: PathBuf,
 }

@@ -1,5 +1,5 @@
-//! A dialect and its options as one word: `hai`, or with options `hai:string,snake`. The command line and recordings write
-//! them so.
+//! A dialect and its options as one word: `hai`, or with options `hai:string,snake`. The command line and recordings
+//! write them so.
 
 use super::problem::did_you_mean;
 use crate::dialect::{self, INTERRUPT_TOOL, OPTION_CHOICES, PeerDialect, ToolName, choices_for};

@@ -21,7 +21,7 @@ pub(crate) enum ReplayEnding {
     Silent,
 }
 
-/// What a recorded agent sent, each piece with its time since the request.
+/// The stream of a recorded agent, each piece with its time since the request.
 #[derive(Debug)]
 pub(crate) struct ReplayScript {
     pub(crate) media_type: &'static str,

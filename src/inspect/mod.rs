@@ -31,7 +31,7 @@ mod recording_settings;
 mod run_recorder;
 mod recorded_run;
 #[cfg(test)]
-mod recording_tests;
+mod tests;
 
 pub(crate) use capture_step::CaptureStep;
 pub(crate) use captured_run::{CapturedRequests, CapturedRun, RunFacts, RunHead};

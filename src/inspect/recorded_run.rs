@@ -30,7 +30,7 @@ pub(crate) struct RecordedRun {
     pub(crate) end: RecordingEnd,
 }
 
-/// Why a file cannot be read as a recording.
+/// The reason for which a file cannot be read as a recording.
 #[derive(Debug)]
 pub(crate) struct RecordingError {
     /// from 1

@@ -81,7 +81,7 @@ const DEPENDENCY_MODULES: &[(&str, &str)] = &[
     ("async-trait", "telemetry proxy admin app"),
     ("aws-lc-rs", "net policy admin cli"),
     ("axum", "admin demo app"),
-    ("base64", "policy cli"),
+    ("base64", "policy inspect cli"),
     ("bytes", EVERYWHERE),
     ("clap", "cli main"),
     ("clap_complete", "cli"),

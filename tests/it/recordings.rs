@@ -261,7 +261,7 @@ async fn a_recorder_that_is_stopped_leaves_the_routes_as_they_were() {
         texts(&output.expect("the binary starts"))
     };
     let (code, _, err) = record(&["--route", "nothing", "-o", utf8(&folder.path("x"))]);
-    assert!(code == Some(2) && err.contains("no route matches `nothing`; the routes are chat, kept"), "{err}");
+    assert!(code == Some(1) && err.contains("no route matches \"nothing\"; the routes are chat, kept"), "{err}");
     let (code, _, err) = record(&["-o", utf8(&folder.path("x")), "--limit", "2"]);
     assert!(code == Some(2) && err.contains("a file holds one run"), "{err}");
 }

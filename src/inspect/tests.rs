@@ -1,3 +1,5 @@
+//! Recordings, from a captured run to the same run again.
+
 use super::capture_step::CaptureStep;
 use super::captured_run::RunHead;
 use super::recorded_run::{RecordedItem, RecordedRun};
@@ -11,6 +13,7 @@ use crate::codec::sse::SseLimits;
 use crate::config::dialect_text::parse_dialect;
 use crate::config::inspect::{CaptureMode, InspectConfig};
 use crate::inspect::CapturedRequests;
+use crate::telemetry::Metrics;
 use crate::translate::{AllowedTools, ConversationState, GuardMode, RunIds, request};
 use bytes::Bytes;
 use std::num::NonZero;
@@ -34,12 +37,8 @@ const REQUEST: &str = r#"{"threadId":"t\u4f60","runId":"r2","messages":[{"id":"u
 
 fn store() -> Arc<CaptureStore> {
     let count = |number| NonZero::new(number).expect("positive");
-    CaptureStore::new(InspectConfig {
-        runs: count(10),
-        bytes: 1 << 20,
-        run_bytes: 1 << 20,
-        age: Duration::from_secs(60),
-    })
+    let bounds = InspectConfig { runs: count(10), bytes: 1 << 20, run_bytes: 1 << 20, age: Duration::from_secs(60) };
+    CaptureStore::new(bounds, Arc::new(Metrics::new().expect("unique names")))
 }
 
 fn steps() -> Vec<(i64, CaptureStep, Vec<u8>)> {
@@ -81,7 +80,7 @@ fn record(is_kept: bool) -> (Vec<u8>, Vec<u8>) {
     };
     let bodies = CapturedRequests { client: REQUEST.into(), agent: Bytes::from(request.body) };
     let mut original = settings.create_stream(request.conversation.clone());
-    let capture = store.begin_run(head, settings, request.conversation, Some(bodies));
+    let capture = store.begin_run(head, settings, request.conversation, Some(bodies), None);
     let mut written = Vec::new();
     for (at_ms, step, bytes) in steps() {
         let now_ms = STARTED_MS + at_ms;
@@ -134,7 +133,7 @@ fn a_recording_holds_the_input_and_gives_the_same_bytes_again() {
 }
 
 #[test]
-fn a_run_that_was_forgotten_meanwhile_ends_with_a_line_that_says_so() {
+fn a_recording_of_a_run_that_was_evicted_meanwhile_ends_as_gone() {
     let (recording, _) = record(false);
     assert!(recording.ends_with(b"{\"gone\":true}\n"));
     let run = RecordedRun::read(recording.as_slice()).expect("whole");
