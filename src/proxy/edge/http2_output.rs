@@ -7,7 +7,8 @@
 //! A client may open its flow-control windows and read nothing from its socket, or open its window by one byte. Neither
 //! run nor pipe notices, since h2 has taken the bytes, and a stream that is reset keeps them until its connection can
 //! write. So bytes count from leaving the body until h2 drops them; beyond the limit, the connection that holds most is
-//! closed.
+//! closed. So does the place of each piece in h2's queue, which h2 keeps until the connection ends: a response of small
+//! pieces takes much more in places than in bytes.
 
 use super::activity::ActiveRequest;
 use super::connection_limit::RequestPermit;
@@ -26,6 +27,12 @@ use tokio::sync::Notify;
 /// Maximum number of bytes that all HTTP/2 clients together have been sent and have not taken.
 const UNSENT_LIMIT: usize = 16 << 20;
 
+/// Memory of the place of a piece in h2's queue, which grows by doubling.
+const PLACE_SIZE: usize = 512;
+
+/// Places of a connection that do not count: one or two for each stream.
+const FREE_PLACES: usize = 64;
+
 /// Counts the unsent bytes of all HTTP/2 connections.
 pub(crate) struct UnsentBudget {
     limit: usize,
@@ -40,11 +47,42 @@ struct OpenConnections {
     by_number: HashMap<u64, Arc<ConnectionUnsent>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct ConnectionUnsent {
     bytes: AtomicUsize,
+    pieces: AtomicUsize,
+    /// the most pieces that were unsent at once, or [`FREE_PLACES`]
+    places: AtomicUsize,
     is_cut_off: AtomicBool,
     cut_off: Notify,
+}
+
+impl ConnectionUnsent {
+    fn new() -> Self {
+        ConnectionUnsent {
+            bytes: AtomicUsize::new(0),
+            pieces: AtomicUsize::new(0),
+            places: AtomicUsize::new(FREE_PLACES),
+            is_cut_off: AtomicBool::new(false),
+            cut_off: Notify::new(),
+        }
+    }
+
+    fn place_bytes(&self) -> usize {
+        (self.places.load(Ordering::Relaxed) - FREE_PLACES) * PLACE_SIZE
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed) + self.place_bytes()
+    }
+
+    /// Adds a piece, and returns the memory that it takes.
+    fn add(&self, bytes: usize) -> usize {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let pieces = self.pieces.fetch_add(1, Ordering::Relaxed) + 1;
+        let places = self.places.fetch_max(pieces, Ordering::Relaxed);
+        bytes + pieces.saturating_sub(places) * PLACE_SIZE
+    }
 }
 
 /// The unsent bytes of one connection, registered until dropped.
@@ -64,7 +102,7 @@ impl UnsentBudget {
     }
 
     pub(super) fn register(self: &Arc<Self>) -> Arc<ConnectionOutput> {
-        let unsent = Arc::new(ConnectionUnsent::default());
+        let unsent = Arc::new(ConnectionUnsent::new());
         let mut open = self.connections.lock();
         open.last_number += 1;
         let number = open.last_number;
@@ -80,7 +118,7 @@ impl UnsentBudget {
             .by_number
             .values()
             .filter(|one| !one.is_cut_off.load(Ordering::Relaxed))
-            .map(|one| (one.bytes.load(Ordering::Relaxed), one))
+            .map(|one| (one.held_bytes(), one))
             .collect();
         let mut left: usize = open.iter().map(|(bytes, _)| bytes).sum();
         open.sort_unstable_by_key(|(bytes, _)| *bytes);
@@ -102,8 +140,8 @@ impl ConnectionOutput {
     }
 
     fn add(&self, bytes: usize) {
-        self.unsent.bytes.fetch_add(bytes, Ordering::Relaxed);
-        let all = self.budget.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let more = self.unsent.add(bytes);
+        let all = self.budget.bytes.fetch_add(more, Ordering::Relaxed) + more;
         self.budget.metrics.process.http2_unsent.set_count(all);
         if all > self.budget.limit {
             self.budget.cut_off();
@@ -112,6 +150,11 @@ impl ConnectionOutput {
 
     fn subtract(&self, bytes: usize) {
         self.unsent.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.unsent.pieces.fetch_sub(1, Ordering::Relaxed);
+        self.return_bytes(bytes);
+    }
+
+    fn return_bytes(&self, bytes: usize) {
         let before = self.budget.bytes.fetch_sub(bytes, Ordering::Relaxed);
         self.budget.metrics.process.http2_unsent.set_count(before - bytes);
     }
@@ -120,6 +163,7 @@ impl ConnectionOutput {
 impl Drop for ConnectionOutput {
     fn drop(&mut self) {
         self.budget.connections.lock().by_number.remove(&self.number);
+        self.return_bytes(self.unsent.place_bytes());
     }
 }
 
@@ -248,5 +292,24 @@ mod tests {
         assert_eq!(budget.bytes.load(Ordering::Relaxed), 0);
         drop(connections);
         assert!(budget.connections.lock().by_number.is_empty());
+    }
+
+    #[tokio::test]
+    async fn counts_the_places_of_many_small_pieces_until_the_connection_ends() {
+        const PIECES: usize = 1000;
+        let limit = PIECES * PLACE_SIZE;
+        let budget = UnsentBudget::with_limit(limit, Arc::new(Metrics::new().expect("unique names")));
+        let connections = [(); 2].map(|()| budget.register());
+        let mut held = Vec::new();
+        for connection in &connections {
+            for _ in 0..PIECES {
+                held.push(take_bytes(connection, 1).await);
+            }
+            held.clear();
+        }
+        let [first, second] = connections.each_ref().map(|one| one.wait_cut_off().now_or_never().is_some());
+        assert!(first != second && budget.bytes.load(Ordering::Relaxed) > limit, "one of them is closed");
+        drop((held, connections));
+        assert_eq!(budget.bytes.load(Ordering::Relaxed), 0);
     }
 }

@@ -10,6 +10,7 @@
 //! arrived. If no connection has a free stream, and no other may be opened, the run fails at once.
 
 use super::agent_exchange::{AgentExchange, OpenedExchange};
+use super::http1_exchange::HEAD_LIMIT;
 use super::pingora_errors::UPSTREAM_BUSY;
 use bytes::Bytes;
 use futures_util::FutureExt;
@@ -241,6 +242,8 @@ async fn connect_http2(stream: Stream) -> Result<ConnectionRef, BError> {
         .initial_max_send_streams(UNKNOWN_STREAM_LIMIT)
         .max_concurrent_streams(1)
         .max_frame_size(MAX_FRAME_SIZE)
+        // h2's default is 16 MiB.
+        .max_header_list_size(u32::try_from(HEAD_LIMIT).unwrap_or(u32::MAX))
         .initial_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
         .handshake::<_, Bytes>(stream);

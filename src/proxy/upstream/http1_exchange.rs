@@ -24,8 +24,8 @@ use tokio::time::timeout;
 /// Maximum bytes of one read of a body.
 const READ_SIZE: usize = 16 << 10;
 
-/// Maximum length of one head. Interim ones have a limit of time alone (`timeouts.first_byte`).
-const HEAD_LIMIT: usize = 64 << 10;
+/// Maximum length of one head, over HTTP/2 too. Interim ones have a limit of time alone (`timeouts.first_byte`).
+pub(super) const HEAD_LIMIT: usize = 64 << 10;
 
 /// Maximum number of fields in a head.
 const HEADER_COUNT_LIMIT: usize = 128;

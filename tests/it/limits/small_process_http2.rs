@@ -1,5 +1,5 @@
 //! A process with little memory and the default limits, while clients push what many requests take: over HTTP/2, where one
-//! connection brings a hundred, and over HTTP/1.1.
+//! connection brings many, and over HTTP/1.1.
 
 use super::super::support::agent::Agent;
 use super::super::support::client::INPUT;
@@ -19,7 +19,10 @@ use tokio::task::JoinHandle;
 const OPEN_WINDOW: u32 = i32::MAX as u32;
 
 /// Streams of one connection.
-const STREAMS: u32 = 100;
+const STREAMS: u32 = 40;
+
+/// With more streams, each took 150 KiB.
+const BUSY_CONNECTIONS: usize = 500;
 
 async fn start_gateway(agent: &Agent, flooding: &Agent) -> Gateway {
     let route = |name: &str, agent: &Agent, more: &str| {
@@ -72,7 +75,7 @@ async fn survives_clients_that_open_windows_and_read_nothing() {
     let flooding = start_flooding_agent();
     let gateway = start_gateway(&agent, &flooding).await;
     let mut connections = Vec::new();
-    for connection in 0..8 {
+    for connection in 0..20 {
         let path = if connection % 2 == 0 { "/flood" } else { "/kept" };
         let sent = [beginning(OPEN_WINDOW), runs(path, connection)].concat();
         connections.push(send_unread(gateway.data, &sent).await);
@@ -83,7 +86,7 @@ async fn survives_clients_that_open_windows_and_read_nothing() {
     .await;
     assert_serves_others(&gateway).await;
     // A window of one byte lets h2 take a whole piece, which stays there while the socket is read.
-    for connection in 8..16 {
+    for connection in 20..40 {
         let sent = [beginning(1), runs("/flood", connection)].concat();
         connections.push(send_unread(gateway.data, &sent).await);
     }
@@ -104,7 +107,7 @@ async fn survives_requests_without_their_bodies() {
     fields.extend(many.iter().map(|(name, value)| (name.as_str(), *value)));
     let head = head_for("POST", "/run", &fields);
     let mut connections = Vec::new();
-    for _ in 0..30 {
+    for _ in 0..75 {
         let requests = streams(STREAMS).flat_map(|stream| frame(HEADERS, END_HEADERS, stream, &head));
         connections.push(send_unread(gateway.data, &[beginning(OPEN_WINDOW), requests.collect()].concat()).await);
     }
@@ -150,7 +153,7 @@ async fn survives_untaken_responses() {
         streams(STREAMS).flat_map(|stream| frame(HEADERS, END_HEADERS | END_STREAM, stream, &head)).collect();
     let mut connections = Vec::new();
     // The process may reserve twice the memory, and so has 4096 connections.
-    for connection in 0..45 {
+    for connection in 0..110 {
         connections
             .push(send_without_windows(gateway.data, [beginning(connection % 2), requests.clone()].concat()).await);
     }
@@ -171,4 +174,28 @@ async fn survives_untaken_responses() {
             .push(send_without_windows(gateway.status, [beginning(connection % 2), requests.clone()].concat()).await);
     }
     assert_serves_others(&gateway).await;
+}
+
+/// h2 keeps the places of a connection's streams and frames until it ends.
+#[tokio::test]
+async fn survives_idle_connections_that_were_busy_once() {
+    let agent = Agent::with_response(HEAD.to_owned() + &complete_run());
+    let gateway = start_gateway(&agent, &agent).await;
+    assert_serves_others(&gateway).await;
+    let before = gateway.process.resident_memory();
+    let head = head_for("GET", "/none", &[]);
+    let requests: Vec<u8> =
+        streams(STREAMS).flat_map(|stream| frame(HEADERS, END_HEADERS | END_STREAM, stream, &head)).collect();
+    let busy = [beginning(OPEN_WINDOW), requests].concat();
+    let mut connections = Vec::new();
+    for _ in 0..BUSY_CONNECTIONS {
+        connections.push(send_without_windows(gateway.data, busy.clone()).await);
+    }
+    assert_serves_others(&gateway).await;
+    eventually("little memory per connection", async || {
+        let grown = gateway.process.resident_memory().saturating_sub(before);
+        (grown < BUSY_CONNECTIONS * (80 << 10)).then_some(())
+    })
+    .await;
+    drop(connections);
 }

@@ -15,6 +15,7 @@ const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
 const GOAWAY: u8 = 7;
+const CONTINUATION: u8 = 9;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 /// Identifier of a setting.
@@ -319,4 +320,19 @@ async fn does_not_retry_a_stream_that_may_have_been_processed() {
         let (answer, other) = run_after_refusal(frames).await;
         assert_eq!((answer.status, other), (502, 0), "{what}: {}", answer.text());
     }
+}
+
+/// h2 takes 16 MiB by default, of which fields without a value make ten times as much.
+#[tokio::test]
+async fn refuses_a_head_of_many_fields() {
+    let fields = [&[0x88][..], &[0, 1, b'n', 0].repeat(15_000)].concat();
+    let pieces: Vec<_> = fields.chunks(16_000).collect();
+    let mut frames = Vec::new();
+    for (number, piece) in pieces.iter().enumerate() {
+        let mut part = frame(if number == 0 { HEADERS } else { CONTINUATION }, 1, piece);
+        part[4] = if number + 1 == pieces.len() { END_HEADERS } else { 0 };
+        frames.extend(part);
+    }
+    let (answer, other) = run_after_refusal(frames).await;
+    assert_eq!((answer.status, other), (502, 0), "{}", answer.text());
 }
