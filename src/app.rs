@@ -4,8 +4,8 @@ mod start_error;
 mod notify;
 mod reload;
 mod upgrade;
-mod planes;
 mod drain;
+mod planes;
 
 pub(crate) use reload::ConfigSource;
 pub(crate) use start_error::StartError;

@@ -43,7 +43,7 @@ impl BoundPlanes {
     }
 
     pub(super) fn by_name(&self) -> [(&'static str, &Vec<Listener>); 3] {
-        [(DATA, &self.data), (INSPECTOR, &self.inspector), (STATUS, &self.status)]
+        [(DATA, &self.data), (STATUS, &self.status), (INSPECTOR, &self.inspector)]
     }
 
     /// Returns the files of Unix sockets, which are removed when the process ends.

@@ -31,7 +31,7 @@ impl CaptureBudget {
         self.run_limit.store(config.run_bytes, Ordering::Relaxed);
     }
 
-    pub(super) fn used(&self) -> usize {
+    pub(super) fn used_bytes(&self) -> usize {
         self.used.load(Ordering::Relaxed)
     }
 

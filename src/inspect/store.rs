@@ -151,7 +151,7 @@ impl CaptureStore {
 
     /// Returns the memory of all kept runs.
     pub(crate) fn used_bytes(&self) -> usize {
-        self.budget.used()
+        self.budget.used_bytes()
     }
 }
 

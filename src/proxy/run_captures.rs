@@ -1,5 +1,5 @@
-//! Begins the captures of runs, and of requests that are refused, so that an operator who looks for a run finds why there
-//! is none.
+//! Begins the captures of runs, and of requests that are refused, so that an operator who looks for a run finds why
+//! there is none.
 
 use super::deadlines::now_millis;
 use super::gateway::Gateway;
@@ -50,7 +50,8 @@ impl Gateway {
     pub(super) fn stream_settings(
         &self,
         route: &RouteEntry,
-        (client, agent): (PeerDialect, PeerDialect),
+        client: PeerDialect,
+        agent: PeerDialect,
         ids: RunIds,
         framing: Framing,
         token: Option<RunToken>,
@@ -117,8 +118,7 @@ impl Gateway {
             started_ms: now_millis(),
             started_at: Instant::now(),
         };
-        let sides = (route.client, route.agent);
-        let settings = self.stream_settings(route, sides, RunIds::new("", ""), Framing::Sse, None);
+        let settings = self.stream_settings(route, route.client, route.agent, RunIds::new("", ""), Framing::Sse, None);
         Some(CapturedRequest { captures: Arc::clone(&self.captures), head, settings })
     }
 }

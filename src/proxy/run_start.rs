@@ -331,7 +331,7 @@ impl Gateway {
     ) -> NewRunTask {
         let RewrittenRequest { client, agent, mut request } = rewritten;
         let access = &route.start_match.access;
-        let settings = self.stream_settings(route, (client, agent), request.ids.clone(), head.framing, token);
+        let settings = self.stream_settings(route, client, agent, request.ids.clone(), head.framing, token);
         let start = RunStart {
             request_id: head.request_id(),
             caller: &head.caller,
