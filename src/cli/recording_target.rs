@@ -1,4 +1,4 @@
-//! Where `record` writes: a file for one run, or a folder.
+//! The target of `record`: a file for one run, or a folder.
 
 use super::output::{CliExit, CliFailure};
 use std::fmt;

@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn says_why_a_row_is_what_it_is() {
+    fn explains_each_row() {
         let side = |name| PeerDialect::new(dialect::find_by_name(name).expect("a dialect"));
         let settings = settings(side("hai"), side("ag-ui"));
         let mut aligner = RunAligner::new(&settings, ConversationState::default());

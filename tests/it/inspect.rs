@@ -180,7 +180,7 @@ async fn never_keeps_what_a_route_redacts() {
     assert!(!kept.contains("4111") && !kept.contains("s3cret"), "{kept}");
 }
 
-async fn ask(to: SocketAddr, request: &str, more: &str) -> Answer {
+async fn request_page(to: SocketAddr, request: &str, more: &str) -> Answer {
     send_request(to, format!("{request} HTTP/1.1\r\nConnection: close\r\n{more}\r\n")).await
 }
 
@@ -203,8 +203,8 @@ async fn only_the_page_with_its_token_may_look() {
     let host = format!("Host: {address}\r\n");
     let bearer = format!("{host}Authorization: Bearer {token}\r\n");
     let runs = "GET /inspect/v1/runs";
-    assert_eq!(ask(inspector, runs, &bearer).await.status, 200);
-    let page = ask(inspector, "GET /", &host).await;
+    assert_eq!(request_page(inspector, runs, &bearer).await.status, 200);
+    let page = request_page(inspector, "GET /", &host).await;
     assert_eq!((page.status, page.text().contains(token)), (200, false));
     let policy = page.header("content-security-policy").expect("a policy");
     assert!(policy.contains("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
@@ -215,15 +215,15 @@ async fn only_the_page_with_its_token_may_look() {
         (format!("{bearer}Origin: http://evil.example\r\n"), 403),
         (format!("{bearer}Origin: null\r\n"), 403),
     ] {
-        assert_eq!(ask(inspector, runs, &more).await.status, status, "{more}");
+        assert_eq!(request_page(inspector, runs, &more).await.status, status, "{more}");
     }
     // What changes the process is for the Unix socket alone, and so is the address with the token.
     for other in ["POST /drain", "POST /reload", "GET /inspect/v1/url", "POST /upgrade/sockets", "GET /log-level"] {
-        let answer = ask(inspector, other, &format!("{bearer}Content-Length: 0\r\n")).await;
+        let answer = request_page(inspector, other, &format!("{bearer}Content-Length: 0\r\n")).await;
         assert_eq!(answer.status, 404, "{other}");
     }
-    assert_eq!(ask(inspector, "GET /inspect/v1/mode?route=chat&mode=off", &bearer).await.status, 200);
+    assert_eq!(request_page(inspector, "GET /inspect/v1/mode?route=chat&mode=off", &bearer).await.status, 200);
     assert_eq!(run_dir.lines("/inspect/v1/runs").len(), 1, "a GET changes nothing");
     // The data plane knows nothing of it.
-    assert_eq!(ask(gateway.data, runs, &bearer).await.status, 404);
+    assert_eq!(request_page(gateway.data, runs, &bearer).await.status, 404);
 }

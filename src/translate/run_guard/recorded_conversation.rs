@@ -1,4 +1,4 @@
-//! What is known before a run begins, as JSON, for recordings.
+//! The state before a run begins, as JSON, for recordings.
 
 use super::super::allowed_tools::PriorCalls;
 use super::super::call_tracker::CallTracker;
