@@ -8,6 +8,7 @@ pub(crate) mod work;
 mod role;
 pub mod kind;
 pub(crate) mod value;
+pub(crate) mod heap_size;
 mod id_map;
 mod small_map;
 pub(crate) mod input;
