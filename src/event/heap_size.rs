@@ -2,8 +2,6 @@
 //!
 //! Most values are much shorter than what their lists and maps allocate for them, so texts alone do not bound memory.
 
-use super::{Json, Member, MemberKey};
-
 /// Returns the memory of an allocation of `bytes`: allocators round up by an eighth on average, and to at least 16.
 pub(crate) const fn allocation_size(bytes: usize) -> usize {
     if bytes == 0 { 0 } else { (bytes + bytes / 8).next_multiple_of(16) }
@@ -25,21 +23,4 @@ pub(crate) const fn table_size<Entry>(capacity: usize) -> usize {
 pub(crate) const fn tree_size<Entry>(entries: usize) -> usize {
     let places = if 0 < entries && entries < 6 { 11 } else { 2 * entries };
     places * size_of::<Entry>()
-}
-
-/// Returns the memory of a list of members, with their names and values.
-pub(crate) fn members_size(members: &Vec<Member<'_>>) -> usize {
-    let texts = members.iter().map(|(key, value)| name_size(key) + value.heap_size());
-    list_size::<Member<'_>>(members.capacity()) + texts.sum::<usize>()
-}
-
-fn name_size(key: &MemberKey<'_>) -> usize {
-    match key {
-        MemberKey::Known(_) => 0,
-        MemberKey::Other(name) => allocation_size(name.len()),
-    }
-}
-
-pub(crate) fn optional_size(value: Option<&Json<'_>>) -> usize {
-    value.map_or(0, Json::heap_size)
 }

@@ -6,7 +6,7 @@
 //! continues.
 
 use super::run::RunItem;
-use super::{Event, EventType, Field, Json, heap_size};
+use super::{Event, EventType, Field, Json, heap_size, optional_size};
 
 /// Maximum number of lanes; beyond it, the least recently used one is dropped. Chunks that name their message can still
 /// continue.
@@ -122,7 +122,7 @@ pub(crate) struct ChunkLanes {
 impl ChunkStream {
     fn heap_size(&self) -> usize {
         let fields = self.fixed_fields.iter().map(|(_, value)| value.heap_size()).sum::<usize>();
-        let ids = self.id.heap_size() + heap_size::optional_size(self.owner.as_ref());
+        let ids = self.id.heap_size() + optional_size(self.owner.as_ref());
         ids + fields + heap_size::list_size::<(Field, Json<'_>)>(self.fixed_fields.capacity())
     }
 }

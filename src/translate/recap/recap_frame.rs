@@ -2,9 +2,9 @@
 
 use crate::codec::json;
 use crate::dialect::{EventRow, MemberCase, PeerDialect};
-use crate::event::heap_size::{allocation_size, list_size, optional_size};
+use crate::event::heap_size::{allocation_size, list_size};
 use crate::event::lane::ChunkStreamKind;
-use crate::event::{Event, EventType, Field, Json, JsonType, get, get_owned, remove};
+use crate::event::{Event, EventType, Field, Json, JsonType, get, get_owned, optional_size, remove};
 use crate::translate::{aliases, carry};
 use std::borrow::Cow;
 

@@ -4,8 +4,10 @@ use super::recap_frame::{RecapFrame, frames_size, to_string_inner};
 use crate::codec::json;
 use crate::dialect::patched_json::PatchedJson;
 use crate::dialect::{CarryLocation, MemberCase, PeerDialect};
-use crate::event::heap_size::{allocation_size, list_size, members_size, optional_size};
-use crate::event::{Field, Json, JsonType, MemberKey, Members, get_owned, into_owned_members, remove};
+use crate::event::heap_size::{allocation_size, list_size};
+use crate::event::{
+    Field, Json, JsonType, MemberKey, Members, get_owned, into_owned_members, members_size, optional_size, remove,
+};
 use crate::translate::{aliases, carry, value_aliases};
 
 #[derive(Clone, Debug)]

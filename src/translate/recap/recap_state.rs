@@ -7,8 +7,7 @@ use super::recap_frame::{RecapFrame, frames_size};
 use crate::codec::json;
 use crate::dialect::patched_json::PatchedJson;
 use crate::dialect::{EventRow, MemberCase, PeerDialect};
-use crate::event::heap_size::members_size;
-use crate::event::{Event, EventType, Field, Json, Members, into_owned_members, remove};
+use crate::event::{Event, EventType, Field, Json, Members, into_owned_members, members_size, remove};
 use crate::translate::aliases::RunStamps;
 
 #[derive(Clone, Debug, Default)]
