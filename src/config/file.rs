@@ -96,8 +96,8 @@ section! {
         /// nothing for longest is disconnected, of the caller that holds most. It has 5 s to read a large event.
         pub(crate) client_buffers: Scalar<kind::Size> = text("32MiB");
         /// Memory for the unfinished events of all agents, and for what the translations of all runs remember; beyond
-        /// it, runs that hold more than 64 KiB read no further, and end with an error if for 10 s no run returns
-        /// memory.
+        /// it, runs read no further, and end with an error if for 10 s no run returns memory. 8 KiB of each run are
+        /// free, and a caller with more than half of it leaves the rest to others.
         pub(crate) run_memory: Scalar<kind::Size> = text("64MiB");
         /// The largest request head, including the request target; a larger one is refused. At least 8KiB.
         pub(crate) header_bytes: Scalar<kind::HeadSize> = text("16KiB");

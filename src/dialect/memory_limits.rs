@@ -10,6 +10,7 @@
 //! each frame from the agent, so one more frame may be buffered. Over a limit, buffered events are sent and the run
 //! ends with `frame_too_large` or `too_much_open`. `auto` buffers one frame at the start.
 
+pub(crate) use crate::event::heap_size::{allocation_size, table_size};
 use crate::event::{Event, EventType, Field, Members, SmallMap};
 
 /// Minimum buffer limit in bytes, since routes with small frames may buffer many of them.
@@ -37,17 +38,6 @@ pub(crate) const fn text_cost(text: &str) -> usize {
 
 fn members_cost(members: &Members<'_>) -> usize {
     members.iter().map(|(_, value)| text_cost(value.as_str())).sum()
-}
-
-/// Returns the memory of an allocation of `bytes`: allocators round up by an eighth on average, and to at least 16.
-pub(crate) const fn allocation_size(bytes: usize) -> usize {
-    if bytes == 0 { 0 } else { (bytes + bytes / 8).next_multiple_of(16) }
-}
-
-/// Returns the memory of a hash table that has room for `capacity` entries: at most 7 of 8 places are used, each with a
-/// byte of control.
-pub(crate) const fn table_size<Entry>(capacity: usize) -> usize {
-    (capacity * 8).div_ceil(7) * (size_of::<Entry>() + 1)
 }
 
 /// Returns the memory of a map's entries, without what they refer to.

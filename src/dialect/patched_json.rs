@@ -1,15 +1,15 @@
 //! Applies JSON Patch (RFC 6902) to a document whose values keep their text.
 //!
 //! The document is parsed only as deep as patches reach, so digits, escapes and order survive. A patch that clients may
-//! apply differently (with `test`, a missing path, or a name that some clients reject), or that copies or shifts much
-//! more than agents have sent, is left to the client.
+//! apply differently (with `test`, a missing path, or a name that some clients reject), or that copies, shifts or opens
+//! much more than agents have sent, is left to the client.
 //! `json_patch` checks and repairs patches in transit without a document; both use [`is_pointer`].
 
 use super::carry;
 use crate::codec::json;
 use crate::event::schema::is_pointer;
-use crate::event::{Field, IdMap, Json, Members, get};
-use serde::de::{Deserializer as _, MapAccess, Visitor};
+use crate::event::{Field, IdMap, Json, Members, get, heap_size};
+use serde::de::{Deserializer as _, Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::collections::VecDeque;
 use std::fmt;
@@ -23,12 +23,23 @@ const CREDIT_PER_BYTE: usize = 8;
 /// Elements of an array that are shifted in the time for a copied byte, or less.
 const SHIFTS_PER_CREDIT: usize = 64;
 
-/// A document, and how much of it patches may still copy or shift.
+/// Memory of the values that patches open in any document. An element takes up to a hundred times its text.
+const OPENING_CREDIT: usize = 1 << 20;
+
+/// Memory of one element of an array that is opened: its place, and its text.
+const ELEMENT_COST: usize = size_of::<JsonTree>() + 32;
+
+/// The same for a member of an object, which has an index.
+const MEMBER_COST: usize = size_of::<JsonTree>() + 256;
+
+/// A document, and how much of it patches may still copy, shift or open.
 #[derive(Clone, Debug)]
 pub(crate) struct PatchedJson {
     root: JsonTree,
     /// comes with each patch, so that a few bytes of patches cannot copy a large value again and again, or into itself
     credit: usize,
+    /// the same for the memory of opened values
+    opening_credit: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -46,13 +57,15 @@ pub(crate) struct PatchNotApplied;
 
 impl PatchedJson {
     pub(crate) fn new(value: &Json<'_>) -> Self {
-        PatchedJson { root: JsonTree::new(value), credit: value.as_str().len() }
+        PatchedJson { root: JsonTree::new(value), credit: value.as_str().len(), opening_credit: OPENING_CREDIT }
     }
 
     /// Applies all operations, or none if one fails.
     pub(crate) fn apply(&mut self, patch: &Json<'_>) -> Result<(), PatchNotApplied> {
         let operations = json::parse_elements(patch).ok_or(PatchNotApplied)?;
-        self.credit = self.credit.saturating_add(patch.as_str().len() * CREDIT_PER_BYTE);
+        let credit = patch.as_str().len() * CREDIT_PER_BYTE;
+        self.credit = self.credit.saturating_add(credit);
+        self.opening_credit = self.opening_credit.saturating_add(credit);
         let mut done = Vec::new();
         let applied = operations.iter().try_for_each(|operation| self.apply_operation(operation, &mut done));
         if applied.is_none() {
@@ -65,8 +78,8 @@ impl PatchedJson {
         self.root.to_json()
     }
 
-    pub(crate) fn byte_size(&self) -> usize {
-        self.root.byte_size()
+    pub(crate) fn heap_size(&self) -> usize {
+        self.root.heap_size()
     }
 
     fn undo(&mut self, step: UndoStep) {
@@ -146,7 +159,7 @@ impl PatchedJson {
     /// Replaces the index `-` with that of the last element, which was added under it.
     fn resolve_end(&mut self, mut path: JsonPointer) -> JsonPointer {
         let parent = path.0.split_last().filter(|(last, _)| *last == "-");
-        let parent = parent.and_then(|(_, parent)| self.root.value_at(parent));
+        let parent = parent.and_then(|(_, parent)| self.root.value_at(parent, &mut self.opening_credit));
         if let Some(JsonTree::Array(elements)) = parent {
             let last = elements.len().saturating_sub(1).to_string();
             path.0.pop();
@@ -158,7 +171,7 @@ impl PatchedJson {
     /// Returns a copy of a value, unless it costs too much.
     fn copy(&mut self, path: &JsonPointer) -> Option<JsonTree> {
         let mut left = self.credit;
-        let value = self.root.value_at(&path.0)?;
+        let value = self.root.value_at(&path.0, &mut self.opening_credit)?;
         value.subtract_size(&mut left)?;
         let value = value.clone();
         self.spend(self.credit - left);
@@ -166,7 +179,7 @@ impl PatchedJson {
     }
 
     fn replace(&mut self, path: &JsonPointer, value: JsonTree) -> Option<JsonTree> {
-        Some(std::mem::replace(self.root.value_at(&path.0)?, value))
+        Some(std::mem::replace(self.root.value_at(&path.0, &mut self.opening_credit)?, value))
     }
 
     /// Adds a value; returns the one that it replaced, if any, or the value itself if it cannot be added.
@@ -174,7 +187,7 @@ impl PatchedJson {
         let Some((last, parent)) = path.0.split_last() else {
             return Ok(Some(std::mem::replace(&mut self.root, value)));
         };
-        match self.root.opened_at(parent) {
+        match self.root.opened_at(parent, &mut self.opening_credit) {
             Some(JsonTree::Array(elements)) => {
                 let end = elements.len();
                 let at = if last == "-" { Some(end) } else { parse_index(last) };
@@ -190,7 +203,7 @@ impl PatchedJson {
 
     fn remove(&mut self, path: &JsonPointer) -> Option<JsonTree> {
         let (last, parent) = path.0.split_last()?;
-        match self.root.opened_at(parent)? {
+        match self.root.opened_at(parent, &mut self.opening_credit)? {
             JsonTree::Array(elements) => {
                 let end = elements.len();
                 let at = parse_index(last)?;
@@ -244,16 +257,15 @@ impl JsonTree {
         }
     }
 
-    fn byte_size(&self) -> usize {
-        let inner = match self {
-            JsonTree::Text(text) => text.len(),
-            JsonTree::Array(elements) => elements.iter().map(JsonTree::byte_size).sum::<usize>(),
-            JsonTree::Object(members) => members
-                .iter()
-                .map(|(name, value)| size_of::<Json<'_>>() + name.as_str().len() + value.byte_size())
-                .sum(),
-        };
-        size_of::<Self>() + inner
+    fn heap_size(&self) -> usize {
+        match self {
+            JsonTree::Text(text) => heap_size::allocation_size(text.len()),
+            JsonTree::Array(elements) => {
+                let owned: usize = elements.iter().map(JsonTree::heap_size).sum();
+                heap_size::list_size::<JsonTree>(elements.capacity()) + owned
+            }
+            JsonTree::Object(members) => members.heap_size(JsonTree::heap_size),
+        }
     }
 
     /// Subtracts the size of the value, or returns `None` if it is larger.
@@ -270,35 +282,43 @@ impl JsonTree {
         }
     }
 
-    fn expand_level(&mut self) -> Option<()> {
+    /// Opens an array or object, unless its elements would take more than is left.
+    fn expand_level(&mut self, left: &mut usize) -> Option<()> {
         let JsonTree::Text(text) = self else { return Some(()) };
         let opened = match text.as_bytes().first()? {
             b'[' => {
-                let elements = json::parse_elements(&Json::from_trusted(&**text))?.iter().map(JsonTree::new).collect();
-                JsonTree::Array(elements)
+                let array = Json::from_trusted(&**text);
+                let (elements, count) = json::parse_first_elements(&array, *left / ELEMENT_COST)?;
+                *left = left.checked_sub(count * ELEMENT_COST)?;
+                JsonTree::Array(elements.iter().map(JsonTree::new).collect())
             }
-            b'{' => JsonTree::Object(serde_json::Deserializer::from_str(text).deserialize_map(TreeVisitor).ok()?),
+            b'{' => {
+                let most = *left / MEMBER_COST;
+                let members = serde_json::Deserializer::from_str(text).deserialize_map(TreeVisitor { most }).ok()?;
+                *left = left.checked_sub(members.len() * MEMBER_COST)?;
+                JsonTree::Object(members)
+            }
             _ => return None,
         };
         *self = opened;
         Some(())
     }
 
-    fn value_at(&mut self, path: &[String]) -> Option<&mut JsonTree> {
+    fn value_at(&mut self, path: &[String], left: &mut usize) -> Option<&mut JsonTree> {
         let Some((first, rest)) = path.split_first() else { return Some(self) };
-        self.expand_level()?;
+        self.expand_level(left)?;
         let next = match self {
             JsonTree::Array(elements) => elements.get_mut(parse_index(first)?)?,
             JsonTree::Object(members) => members.get_mut(&Json::string(first))?,
             JsonTree::Text(_) => return None,
         };
-        next.value_at(rest)
+        next.value_at(rest, left)
     }
 
     /// Returns the value with its elements or members, if it has any.
-    fn opened_at(&mut self, path: &[String]) -> Option<&mut JsonTree> {
-        let value = self.value_at(path)?;
-        value.expand_level()?;
+    fn opened_at(&mut self, path: &[String], left: &mut usize) -> Option<&mut JsonTree> {
+        let value = self.value_at(path, left)?;
+        value.expand_level(left)?;
         Some(value)
     }
 }
@@ -335,8 +355,10 @@ fn parse_index(token: &str) -> Option<usize> {
     token.parse().ok().filter(|_| plain)
 }
 
-/// Keeps the last of several members with the same name.
-struct TreeVisitor;
+/// Keeps the last of several members with the same name, and at most some members.
+struct TreeVisitor {
+    most: usize,
+}
 
 impl<'de> Visitor<'de> for TreeVisitor {
     type Value = IdMap<JsonTree>;
@@ -350,6 +372,9 @@ impl<'de> Visitor<'de> for TreeVisitor {
         while let Some(name) = map.next_key::<String>()? {
             let value = JsonTree::Text(map.next_value::<&'de RawValue>()?.get().into());
             members.insert(Json::string(&name), value);
+            if members.len() > self.most {
+                return Err(A::Error::custom("too many members"));
+            }
         }
         Ok(members)
     }
@@ -417,10 +442,30 @@ mod tests {
     fn leaves_copies_to_the_client_that_grow_without_end() {
         let patch = r#"[{"op":"copy","from":"","path":"/a"}]"#;
         let (tree, applied) = apply_often(r#"{"b":1}"#, patch, 30);
-        assert!((1..30).contains(&applied) && tree.byte_size() < 30 * patch.len() * CREDIT_PER_BYTE, "{applied}");
+        assert!((1..30).contains(&applied) && tree.heap_size() < 30 * patch.len() * CREDIT_PER_BYTE, "{applied}");
         // A copy of what was sent does not grow.
         let (_, applied) = apply_often(r#"{"b":1}"#, r#"[{"op":"copy","from":"/b","path":"/a"}]"#, 1000);
         assert_eq!(applied, 1000);
+    }
+
+    /// Each element takes 2 bytes of text, and 64 when the array is opened.
+    #[test]
+    fn leaves_values_to_the_client_that_take_much_when_opened() {
+        let replace = r#"[{"op":"replace","path":"/l/0","value":1}]"#;
+        for (elements, expected) in [(10_000, 1), (100_000, 0)] {
+            let document = format!("{{\"l\":[{}0]}}", "0,".repeat(elements));
+            let (tree, applied) = apply_often(&document, replace, 1);
+            assert_eq!(applied, expected);
+            assert!(tree.heap_size() < document.len() + OPENING_CREDIT, "{}", tree.heap_size());
+        }
+        let document = format!("{{{}}}", (0..20_000).map(|name| format!("\"{name}\":0")).collect::<Vec<_>>().join(","));
+        assert_eq!(apply_often(&document, r#"[{"op":"replace","path":"/0","value":1}]"#, 1).1, 0);
+        // What agents send anew may be opened each time, unless that takes more than eight times as much.
+        for (element, opens_all) in [("0.123456789,", true), ("0,", false)] {
+            let list = format!("[{}0]", element.repeat(100));
+            let renew = format!(r#"[{{"op":"replace","path":"/l","value":{list}}},{{"op":"remove","path":"/l/0"}}]"#);
+            assert_eq!(apply_often(r#"{"l":[]}"#, &renew, 2000).1 == 2000, opens_all);
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! Agents choose how many items they open, so a search must not take longer with each. Ids are equal as
 //! [`Json::is_same`] says: strings with escapes resolved, and other values by their text.
 
-use super::{FEW, Json, JsonType};
+use super::{FEW, Json, JsonType, heap_size};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
@@ -195,6 +195,24 @@ impl<V> IdMap<V> {
             IdMap::Many(index) => (&[][..], Some(index.entries.values())),
         };
         few.iter().chain(many.into_iter().flatten())
+    }
+
+    /// Returns the memory of the map and its ids, and of its values as `own_size` says.
+    pub(crate) fn heap_size(&self, own_size: impl Fn(&V) -> usize) -> usize {
+        let entries: usize = self.iter().map(|(id, value)| id.heap_size() + own_size(value)).sum();
+        let places = match self {
+            IdMap::Few(list) => heap_size::list_size::<IdEntry<V>>(list.capacity()),
+            IdMap::Many(index) => {
+                let keys: usize =
+                    index.entries.values().map(|(id, _)| heap_size::allocation_size(id.as_str().len())).sum();
+                let tables = index.strings.capacity() + index.others.capacity();
+                size_of::<IdIndex<V>>()
+                    + heap_size::tree_size::<(usize, IdEntry<V>)>(index.entries.len())
+                    + heap_size::table_size::<(Box<str>, usize)>(tables)
+                    + keys
+            }
+        };
+        places + entries
     }
 
     /// Removes all entries and returns them in their order.

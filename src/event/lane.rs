@@ -6,7 +6,7 @@
 //! continues.
 
 use super::run::RunItem;
-use super::{Event, EventType, Field, Json};
+use super::{Event, EventType, Field, Json, heap_size, optional_size};
 
 /// Maximum number of lanes; beyond it, the least recently used one is dropped. Chunks that name their message can still
 /// continue.
@@ -119,7 +119,21 @@ pub(crate) struct ChunkLanes {
     last_streams: Vec<ChunkStream>,
 }
 
+impl ChunkStream {
+    fn heap_size(&self) -> usize {
+        let fields = self.fixed_fields.iter().map(|(_, value)| value.heap_size()).sum::<usize>();
+        let ids = self.id.heap_size() + optional_size(self.owner.as_ref());
+        ids + fields + heap_size::list_size::<(Field, Json<'_>)>(self.fixed_fields.capacity())
+    }
+}
+
 impl ChunkLanes {
+    pub(crate) fn heap_size(&self) -> usize {
+        let places = self.open_streams.capacity() + self.last_streams.capacity();
+        let owned = self.open_streams.iter().chain(&self.last_streams).map(ChunkStream::heap_size).sum::<usize>();
+        heap_size::list_size::<ChunkStream>(places) + owned
+    }
+
     /// Applies an outgoing event. Most events other than chunks close the stream in their lane.
     pub(crate) fn observe(&mut self, event: &Event<'_>) {
         if self.open_streams.is_empty() {

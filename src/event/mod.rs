@@ -7,6 +7,7 @@ pub(crate) mod field;
 pub(crate) mod work;
 mod role;
 pub mod kind;
+pub(crate) mod heap_size;
 pub(crate) mod value;
 mod id_map;
 mod small_map;
@@ -71,6 +72,13 @@ impl MemberKey<'_> {
     pub(crate) fn into_canonical(self) -> Self {
         let known = Field::from_wire(self.name());
         known.map_or(self, MemberKey::Known)
+    }
+
+    fn heap_size(&self) -> usize {
+        match self {
+            MemberKey::Known(_) => 0,
+            MemberKey::Other(name) => heap_size::allocation_size(name.len()),
+        }
     }
 
     #[must_use]
@@ -186,6 +194,16 @@ pub(crate) fn remove<'a>(members: &mut Vec<Member<'a>>, field: Field) -> Option<
 }
 
 #[must_use]
+/// Returns the memory of a list of members, with their names and values.
+pub(crate) fn members_size(members: &Members<'_>) -> usize {
+    let texts = members.iter().map(|(key, value)| key.heap_size() + value.heap_size());
+    heap_size::list_size::<Member<'_>>(members.capacity()) + texts.sum::<usize>()
+}
+
+pub(crate) fn optional_size(value: Option<&Json<'_>>) -> usize {
+    value.map_or(0, Json::heap_size)
+}
+
 pub(crate) fn into_owned_members(members: Members<'_>) -> Members<'static> {
     members.into_iter().map(|(key, value)| (key.into_owned(), value.into_owned())).collect()
 }

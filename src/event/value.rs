@@ -4,6 +4,7 @@
 //! their escapes (lone surrogates included) and objects their order. `Json` borrows such text from its frame until it
 //! has to change.
 
+use super::heap_size;
 use std::borrow::Cow;
 use std::fmt;
 
@@ -51,6 +52,14 @@ impl<'a> Json<'a> {
         #[cfg(test)]
         value.count_work();
         value
+    }
+
+    /// Returns the memory of the text, if it is not borrowed.
+    pub(crate) fn heap_size(&self) -> usize {
+        match &self.0 {
+            Cow::Borrowed(_) => 0,
+            Cow::Owned(text) => heap_size::allocation_size(text.capacity()),
+        }
     }
 
     #[cfg(test)]

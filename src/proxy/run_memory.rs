@@ -7,10 +7,11 @@
 //! ```
 //! Reserves the memory for what a run keeps of its request before it starts, and refuses a run without room for that.
 //! These reservations take at most half of the limit, so that agents can be read, and those of one caller a quarter of
-//! the half, so that others can start.
+//! the limit, so that others can start.
 //!
-//! A run counts once it holds more than [`UNCOUNTED`], so that ordinary runs pay nothing. One run may always read on:
-//! otherwise runs that each hold half of a large event would wait for one another.
+//! A run counts once it holds more than [`FREE`], in steps, so that ordinary runs pay nothing. Parts of the limit are
+//! left to others (see [`Holder`]): to runs that are not counted, and to the callers that hold less than half of it.
+//! One run may always read on: otherwise runs that each hold half of a large event would wait for one another.
 
 use crate::error::{Rejection, RejectionKind};
 use crate::replay::ReplayKey;
@@ -24,14 +25,20 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-/// Memory that a run may hold without being counted.
-const UNCOUNTED: usize = 64 << 10;
+/// Memory that a run may hold without being counted: with one read, a small part of what each run takes anyway.
+const FREE: usize = 8 << 10;
+
+/// Memory is counted in multiples of this.
+const STEP: usize = 8 << 10;
 
 /// The part of the limit that all conversations may take.
 const CONVERSATION_SHARE: usize = 2;
 
 /// The part of the limit that the conversations of one caller may take.
 const CALLER_SHARE: usize = 4;
+
+/// The part of the limit above which a caller leaves the rest to others.
+const LARGE_CALLER_SHARE: usize = 2;
 
 /// Time that a run waits for the memory of others, of which none returns any.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -42,30 +49,65 @@ pub(super) struct RunMemory {
     /// whether a run reads on beyond the limit
     is_exceeded_by_one: AtomicBool,
     returned: Notify,
-    conversations: Mutex<ConversationMemory>,
+    /// number of runs that wait for `returned`, which takes a lock
+    waiting: AtomicUsize,
+    callers: Mutex<MemoryCallers>,
     metrics: Arc<Metrics>,
 }
 
-/// Counts what runs keep of their requests.
+/// The callers whose runs are counted.
 #[derive(Default)]
-struct ConversationMemory {
-    total: usize,
-    callers: HashMap<ReplayKey, usize>,
+struct MemoryCallers {
+    /// what all runs keep of their requests
+    reserved: usize,
+    by_key: HashMap<ReplayKey, Arc<CallerMemory>>,
+}
+
+/// The memory of one caller's runs.
+#[derive(Default)]
+struct CallerMemory {
+    used: AtomicUsize,
+    /// what its runs keep of their requests; changes while [`MemoryCallers`] is locked
+    reserved: AtomicUsize,
 }
 
 /// The memory of one run, returned when dropped.
 pub(super) struct RunMemoryShare {
     total: Arc<RunMemory>,
-    caller: ReplayKey,
+    key: ReplayKey,
+    /// absent until the run is counted
+    caller: Option<Arc<CallerMemory>>,
     /// part of `counted`
     reserved: usize,
     counted: usize,
     exceeds: bool,
 }
 
+/// Determines how much of the limit may be used for a run to read on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Holder {
+    /// a run that is not counted
+    SmallRun,
+    LargeRun,
+    /// a counted run of a caller that holds half of the limit
+    LargeCaller,
+}
+
 /// All runs together hold too much for this one to hold more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RunMemoryFull;
+
+impl Holder {
+    /// Returns the part of the limit that runs like this may fill.
+    const fn room(self, limit: usize) -> usize {
+        match self {
+            Holder::SmallRun => limit,
+            Holder::LargeRun => limit - limit / 8,
+            // With one event of the run that reads on, others still have room.
+            Holder::LargeCaller => limit / 8 * 5,
+        }
+    }
+}
 
 impl RunMemory {
     pub(super) fn new(limit: usize, metrics: Arc<Metrics>) -> Arc<RunMemory> {
@@ -74,7 +116,8 @@ impl RunMemory {
             limit: AtomicUsize::new(limit),
             is_exceeded_by_one: AtomicBool::new(false),
             returned: Notify::new(),
-            conversations: Mutex::default(),
+            waiting: AtomicUsize::new(0),
+            callers: Mutex::default(),
             metrics,
         })
     }
@@ -84,85 +127,105 @@ impl RunMemory {
         self.returned.notify_waiters();
     }
 
-    pub(super) fn start_run(self: &Arc<Self>, caller: ReplayKey) -> RunMemoryShare {
-        RunMemoryShare { total: Arc::clone(self), caller, reserved: 0, counted: 0, exceeds: false }
+    pub(super) fn start_run(self: &Arc<Self>, key: ReplayKey) -> RunMemoryShare {
+        RunMemoryShare { total: Arc::clone(self), key, caller: None, reserved: 0, counted: 0, exceeds: false }
     }
+}
+
+/// Returns what counts of a run that holds `bytes`.
+const fn counted_bytes(bytes: usize) -> usize {
+    if bytes > FREE { bytes.next_multiple_of(STEP) } else { 0 }
 }
 
 impl RunMemoryShare {
     /// Counts what the run keeps of its request till its end. Only a run that has not started may reserve, once.
     pub(super) fn reserve(&mut self, bytes: usize) -> Result<(), Rejection> {
-        if bytes <= UNCOUNTED {
+        let bytes = counted_bytes(bytes);
+        if bytes == 0 {
             return Ok(());
         }
         let total = Arc::clone(&self.total);
         let limit = total.limit.load(Ordering::Relaxed);
-        let mut conversations = total.conversations.lock();
+        let mut callers = total.callers.lock();
         // A run alone may take what others do not use.
-        let is_over = conversations.total > 0 && conversations.total + bytes > limit / CONVERSATION_SHARE;
+        let is_over = callers.reserved > 0 && callers.reserved + bytes > limit / CONVERSATION_SHARE;
         if is_over || total.used.load(Ordering::Relaxed) + bytes > limit {
             return Err(RejectionKind::RunMemoryFull.into());
         }
-        let callers_bytes = conversations.callers.get(&self.caller).copied().unwrap_or_default();
+        let callers_bytes = callers.by_key.get(&self.key).map_or(0, |caller| caller.reserved.load(Ordering::Relaxed));
         if callers_bytes > 0 && callers_bytes + bytes > limit / CALLER_SHARE {
             let detail = "The conversations of this caller's runs take all the memory that one caller may use.";
             return Err(Rejection::from(RejectionKind::RunMemoryFull).with_detail(detail));
         }
-        conversations.callers.insert(self.caller, callers_bytes + bytes);
-        conversations.total += bytes;
+        callers.reserved += bytes;
+        let caller = Arc::clone(callers.by_key.entry(self.key).or_default());
+        caller.reserved.fetch_add(bytes, Ordering::Relaxed);
+        drop(callers);
+        self.caller = Some(caller);
         self.reserved = bytes;
         self.resize(bytes);
         Ok(())
     }
 
-    fn return_reserved(&mut self) {
-        if self.reserved == 0 {
-            return;
-        }
-        let mut conversations = self.total.conversations.lock();
-        conversations.total -= self.reserved;
-        if let Some(callers_bytes) = conversations.callers.get_mut(&self.caller) {
-            *callers_bytes -= self.reserved;
-            if *callers_bytes == 0 {
-                conversations.callers.remove(&self.caller);
-            }
-        }
+    /// Returns the memory of the caller, which a run needs once it is counted.
+    fn caller(&mut self) -> &CallerMemory {
+        self.caller.get_or_insert_with(|| Arc::clone(self.total.callers.lock().by_key.entry(self.key).or_default()))
     }
 
     /// Counts a run that now holds `bytes`.
     pub(super) fn resize(&mut self, bytes: usize) {
-        let counted = if bytes > UNCOUNTED { bytes } else { 0 };
-        if counted == self.counted {
+        let (before, counted) = (self.counted, counted_bytes(bytes));
+        if counted == before {
             return;
         }
-        let RunMemory { used, is_exceeded_by_one, returned, metrics, .. } = &*self.total;
-        let more = counted.saturating_sub(self.counted);
-        let less = self.counted.saturating_sub(counted);
-        let before =
-            if more > 0 { used.fetch_add(more, Ordering::Relaxed) } else { used.fetch_sub(less, Ordering::Relaxed) };
-        metrics.process.run_memory.set_count(before + more - less);
-        if counted < self.counted {
-            if std::mem::take(&mut self.exceeds) {
-                is_exceeded_by_one.store(false, Ordering::Release);
-            }
-            returned.notify_waiters();
-        }
         self.counted = counted;
+        // Wraps around if the run holds less.
+        let change = counted.wrapping_sub(before);
+        self.caller().used.fetch_add(change, Ordering::Relaxed);
+        let RunMemory { used, is_exceeded_by_one, returned, waiting, metrics, .. } = &*self.total;
+        let all = used.fetch_add(change, Ordering::SeqCst).wrapping_add(change);
+        metrics.process.run_memory.set_count(all);
+        if counted < before {
+            if std::mem::take(&mut self.exceeds) {
+                is_exceeded_by_one.store(false, Ordering::SeqCst);
+            }
+            // In one order with the changes above: a run that begins to wait is seen here, or sees them.
+            if waiting.load(Ordering::SeqCst) > 0 {
+                returned.notify_waiters();
+            }
+        }
     }
 
-    /// Returns whether the run may read on; if it is the only one beyond the limit, it takes the exemption.
+    fn holder(&self, limit: usize) -> Holder {
+        let callers_bytes = self.caller.as_ref().map_or(0, |caller| caller.used.load(Ordering::Relaxed));
+        match self.counted {
+            0 => Holder::SmallRun,
+            _ if callers_bytes > limit / LARGE_CALLER_SHARE => Holder::LargeCaller,
+            _ => Holder::LargeRun,
+        }
+    }
+
+    /// Returns whether the run may read on; if it is the only large one beyond the limit, it takes the exemption.
     pub(super) fn try_grow(&mut self) -> bool {
         let RunMemory { used, limit, is_exceeded_by_one, .. } = &*self.total;
-        if self.counted == 0 || self.exceeds || used.load(Ordering::Relaxed) <= limit.load(Ordering::Relaxed) {
+        let limit = limit.load(Ordering::Relaxed);
+        let used = used.load(Ordering::SeqCst);
+        // Most processes use little of the limit.
+        if self.exceeds || used <= Holder::LargeCaller.room(limit) {
             return true;
         }
-        self.exceeds = !is_exceeded_by_one.swap(true, Ordering::AcqRel);
+        let holder = self.holder(limit);
+        if used <= holder.room(limit) {
+            return true;
+        }
+        self.exceeds = holder != Holder::SmallRun && !is_exceeded_by_one.swap(true, Ordering::SeqCst);
         self.exceeds
     }
 
     /// Waits until the run may read on.
     pub(super) async fn wait_for_room(&mut self) -> Result<(), RunMemoryFull> {
         let total = Arc::clone(&self.total);
+        let _waiting = WaitingRun::new(&total.waiting);
         loop {
             let mut returned = pin!(total.returned.notified());
             returned.as_mut().enable();
@@ -176,10 +239,33 @@ impl RunMemoryShare {
     }
 }
 
+/// Counts a run that waits.
+struct WaitingRun<'a>(&'a AtomicUsize);
+
+impl WaitingRun<'_> {
+    fn new(waiting: &AtomicUsize) -> WaitingRun<'_> {
+        waiting.fetch_add(1, Ordering::SeqCst);
+        WaitingRun(waiting)
+    }
+}
+
+impl Drop for WaitingRun<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
 impl Drop for RunMemoryShare {
     fn drop(&mut self) {
-        self.return_reserved();
         self.resize(0);
+        let Some(caller) = self.caller.take() else { return };
+        let mut callers = self.total.callers.lock();
+        callers.reserved -= self.reserved;
+        caller.reserved.fetch_sub(self.reserved, Ordering::Relaxed);
+        // Only the map and this run have it, and no other run can get it meanwhile.
+        if Arc::strong_count(&caller) == 2 {
+            callers.by_key.remove(&self.key);
+        }
     }
 }
 
@@ -192,64 +278,116 @@ mod tests {
     const BOB: ReplayKey = [2; 32];
     const EVE: ReplayKey = [3; 32];
 
+    /// Small enough for a share, large enough to count exactly.
+    const PART: usize = 8 * STEP;
+
+    fn run_memory(limit: usize) -> Arc<RunMemory> {
+        RunMemory::new(limit, Arc::new(Metrics::new().expect("unique names")))
+    }
+
     #[tokio::test(start_paused = true)]
     async fn one_run_reads_on_while_others_wait_for_its_memory() {
-        let memory = RunMemory::new(4 * UNCOUNTED, Arc::new(Metrics::new().expect("unique names")));
-        let (mut large, mut other, mut small) = (memory.start_run(ADA), memory.start_run(ADA), memory.start_run(ADA));
-        large.resize(3 * UNCOUNTED);
+        let memory = run_memory(4 * PART);
+        let (mut large, mut other, mut small) = (memory.start_run(ADA), memory.start_run(BOB), memory.start_run(BOB));
+        large.resize(5 * PART / 2);
         assert!(large.try_grow());
-        other.resize(2 * UNCOUNTED);
-        small.resize(UNCOUNTED);
-        assert_eq!(memory.used.load(Ordering::Relaxed), 5 * UNCOUNTED);
+        other.resize(3 * PART / 2);
+        small.resize(FREE);
+        assert_eq!(memory.used.load(Ordering::Relaxed), 4 * PART);
         assert!(small.try_grow() && large.try_grow() && !other.try_grow());
         let mut waiting = Box::pin(other.wait_for_room());
         assert!(poll!(&mut waiting).is_pending());
-        large.resize(UNCOUNTED);
+        large.resize(PART);
         assert_eq!(waiting.await, Ok(()));
-        large.resize(3 * UNCOUNTED);
+        large.resize(3 * PART);
         assert!(other.try_grow() && large.try_grow() != other.exceeds);
         drop((large, other, small));
         assert_eq!(memory.used.load(Ordering::Relaxed), 0);
+        assert!(memory.callers.lock().by_key.is_empty());
     }
 
     #[tokio::test(start_paused = true)]
     async fn ends_a_run_that_waits_in_vain() {
-        let memory = RunMemory::new(UNCOUNTED, Arc::new(Metrics::new().expect("unique names")));
+        let memory = run_memory(PART);
         let (mut first, mut second) = (memory.start_run(ADA), memory.start_run(ADA));
-        first.resize(2 * UNCOUNTED);
+        first.resize(2 * PART);
         assert!(first.try_grow());
-        second.resize(2 * UNCOUNTED);
+        second.resize(2 * PART);
         assert_eq!(second.wait_for_room().await, Err(RunMemoryFull));
         drop(first);
         assert!(second.try_grow());
     }
 
+    /// Thousands of agents send an event that ends nowhere, or little of it.
+    #[test]
+    fn many_runs_that_each_hold_little_are_bounded_together() {
+        let memory = run_memory(16 << 20);
+        let mut runs: Vec<_> = (0..4000_u32)
+            .map(|number| {
+                let [.., high, low] = number.to_be_bytes();
+                let mut key = ADA;
+                (key[0], key[1]) = (high, low);
+                memory.start_run(key)
+            })
+            .collect();
+        for held in (1..=4).map(|reads| reads * (16 << 10)) {
+            for run in &mut runs {
+                if run.try_grow() {
+                    run.resize(held);
+                }
+            }
+        }
+        let used = memory.used.load(Ordering::Relaxed);
+        assert!(used <= (16 << 20) + (64 << 10) && used > 15 << 20, "{used}");
+        assert!(!memory.start_run(EVE).try_grow(), "even a small one waits");
+    }
+
+    #[test]
+    fn one_caller_leaves_memory_to_others() {
+        let memory = run_memory(16 * PART);
+        let mut ada: Vec<_> = (0..16).map(|_| memory.start_run(ADA)).collect();
+        ada.iter_mut().for_each(|run| run.resize(2 * STEP));
+        for run in &mut ada {
+            if run.try_grow() {
+                run.resize(2 * PART);
+            }
+        }
+        // The last of them reads on beyond the share.
+        assert_eq!(ada.iter().filter(|run| run.counted == 2 * PART).count(), 5);
+        assert!(ada[4].exceeds && !ada[5].try_grow());
+        let mut bob = memory.start_run(BOB);
+        bob.resize(2 * STEP);
+        assert!(bob.try_grow() && !bob.exceeds);
+        drop((ada, bob));
+        assert!(memory.callers.lock().by_key.is_empty());
+    }
+
     #[tokio::test]
     async fn conversations_leave_room_for_other_callers_and_for_reading() {
-        let memory = RunMemory::new(16 * UNCOUNTED, Arc::new(Metrics::new().expect("unique names")));
+        let memory = run_memory(16 * PART);
         let reserve = |caller, parts: usize| {
             let mut share = memory.start_run(caller);
-            share.reserve(parts * UNCOUNTED).map(|()| share).map_err(|rejection| rejection.kind)
+            share.reserve(parts * PART).map(|()| share).map_err(|rejection| rejection.kind)
         };
         let alone = reserve(ADA, 15).expect("room");
         assert_eq!(reserve(BOB, 2).err(), Some(RejectionKind::RunMemoryFull));
         drop(alone);
         let mut ada = vec![reserve(ADA, 2).expect("room"), reserve(ADA, 2).expect("room")];
         assert_eq!(reserve(ADA, 2).err(), Some(RejectionKind::RunMemoryFull));
-        assert!(reserve(ADA, 1).is_ok(), "short ones are free");
+        assert!(memory.start_run(ADA).reserve(FREE).is_ok(), "short ones are free");
         let bob = reserve(BOB, 4).expect("room");
         assert_eq!(reserve(EVE, 2).err(), Some(RejectionKind::RunMemoryFull));
         assert!(ada[0].try_grow());
         drop(bob);
         let mut reading = memory.start_run(EVE);
-        reading.resize(11 * UNCOUNTED);
+        reading.resize(11 * PART);
         assert_eq!(reserve(BOB, 2).err(), Some(RejectionKind::RunMemoryFull));
         // Reading counts with what is reserved.
-        ada[0].resize(3 * UNCOUNTED);
-        assert_eq!(memory.used.load(Ordering::Relaxed), 16 * UNCOUNTED);
+        ada[0].resize(3 * PART);
+        assert_eq!(memory.used.load(Ordering::Relaxed), 16 * PART);
         drop((ada, reading));
         assert_eq!(memory.used.load(Ordering::Relaxed), 0);
-        let conversations = memory.conversations.lock();
-        assert!(conversations.total == 0 && conversations.callers.is_empty());
+        let callers = memory.callers.lock();
+        assert!(callers.reserved == 0 && callers.by_key.is_empty());
     }
 }

@@ -6,6 +6,7 @@
 //! - `shared`: quotas of several gateways in a real Redis, which is killed, stopped and restarted.
 //! - `small_process`: several bounds at once, in a process with little memory.
 //! - `small_process_http2`: the bounds of many requests, in such a process.
+//! - `small_process_runs`: what many runs hold and keep together, in such a process.
 //! - `streams`: concurrent runs.
 
 mod amplified;
@@ -14,6 +15,7 @@ mod rates;
 mod shared;
 mod small_process;
 mod small_process_http2;
+mod small_process_runs;
 mod streams;
 
 use super::support::agent::{Agent, Step, write};

@@ -147,7 +147,7 @@ impl ShownActivities {
 
     /// Returns false if the content is over a limit.
     fn keep_tree(&mut self, id: &Json<'_>, content: PatchedJson) -> bool {
-        let bytes = content.byte_size();
+        let bytes = content.heap_size();
         let fits = bytes <= CONTENT_LIMIT && self.content_bytes + bytes <= CONTENTS_LIMIT;
         if let Some(shown) = self.activities.get_mut(id).filter(|_| fits) {
             shown.content = Some(content);

@@ -14,7 +14,7 @@ const SIZE: usize = 120;
 const NARROW: LogLimits = LogLimits { max_backlog: 100, ..PACE };
 
 /// With events of this size, each a chunk of its own, the oldest are folded at the third.
-const SMALL: LogLimits = LogLimits { max_bytes: 12 << 10, ..NARROW };
+const SMALL: LogLimits = LogLimits { max_bytes: 15 << 10, ..NARROW };
 const LARGE_EVENTS: u64 = 3;
 const LARGE_SIZE: usize = 5_000;
 

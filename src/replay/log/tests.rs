@@ -463,3 +463,16 @@ async fn joins_at_any_moment_deliver_everything_once() {
         assert!(whole, "{}", &text[..text.len().min(200)]);
     }
 }
+
+/// Such a recap would take as much before it could be measured.
+#[tokio::test]
+async fn discards_an_event_that_no_recap_can_contain_without_folding_it() {
+    let pace = LogLimits { max_bytes: 128 << 10, ..PACE };
+    for (size, is_kept) in [(100 << 10, true), (200 << 10, false)] {
+        let writer = new_log(pace);
+        writer.push(&mut frame(1, size), 1);
+        writer.push(&mut frame(2, 20 << 10), 2);
+        assert_eq!(writer.log.join(ReadFrom::Recap(0), false, ()).is_ok(), is_kept, "{size}");
+        assert!(writer.log.retained_bytes() <= pace.max_bytes, "{}", writer.log.retained_bytes());
+    }
+}

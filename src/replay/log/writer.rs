@@ -1,13 +1,18 @@
 //! Writes a run's log, or a copy of another replica's log.
 
 use super::reader_slot::{ReaderSlot, StallWatch};
-use super::{LogBase, LogPhase, LogState, RunLog, wake};
+use super::{LogBase, LogChunk, LogPhase, LogState, RunLog, wake};
+use crate::net::cpu_work::run_sized;
 use crate::telemetry::label::EvictionReason;
+use crate::translate::recap::Recap;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::runtime::Handle;
 use tokio::time::{Instant, Sleep, sleep_until};
+
+/// Bytes of one write without a large event, or more.
+const ORDINARY_WRITE: usize = 64 << 10;
 
 /// The reason why writing must stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,17 +110,21 @@ impl LogWriter {
         if trimmed.is_empty() {
             return;
         }
-        trimmed.iter().for_each(|chunk| recap.push(&chunk.bytes));
-        let base_bytes = recap.byte_size();
+        let size: usize = trimmed.iter().map(|chunk| chunk.bytes.len()).sum();
+        let folded = run_sized(size, || fold_within(recap, trimmed, self.log.limits.max_bytes));
         let mut state = self.log.state.lock();
-        state.base_bytes = base_bytes;
-        let is_too_large = base_bytes > self.log.limits.max_bytes;
-        let cut_off = if is_too_large { self.log.discard(&mut base, &mut state) } else { Vec::new() };
+        let cut_off = match folded {
+            Ok(base_bytes) => {
+                state.base_bytes = base_bytes;
+                Vec::new()
+            }
+            Err(RecapTooLarge) => self.log.discard(&mut base, &mut state),
+        };
         state.recount(self.log.total.as_deref());
         drop(state);
         drop(base);
         wake_removed(cut_off);
-        if is_too_large {
+        if folded.is_err() {
             self.record_discarded(EvictionReason::RunBytes);
         }
     }
@@ -289,6 +298,37 @@ impl RunLog {
             }
         });
     }
+}
+
+/// The state of the run exceeds what is kept of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct RecapTooLarge;
+
+/// Folds chunks, and returns the size of the recap. Stops as soon as the recap is too large, since a few chunks of tiny
+/// messages can take many times their size.
+fn fold_within(recap: &mut Recap, chunks: Vec<LogChunk>, max_bytes: usize) -> Result<usize, RecapTooLarge> {
+    // A larger write is a large event, of which the recap would keep as much.
+    if chunks.iter().any(|chunk| chunk.bytes.len() > max_bytes.max(ORDINARY_WRITE)) {
+        return Err(RecapTooLarge);
+    }
+    let mut recap_bytes = recap.byte_size();
+    let mut unchecked = 0;
+    for chunk in chunks {
+        recap.push(&chunk.bytes);
+        unchecked += chunk.bytes.len();
+        // Not after each chunk: counting takes longer the more is kept.
+        if unchecked > max_bytes / 8 {
+            unchecked = 0;
+            recap_bytes = recap.byte_size();
+            if recap_bytes > max_bytes {
+                return Err(RecapTooLarge);
+            }
+        }
+    }
+    if unchecked > 0 {
+        recap_bytes = recap.byte_size();
+    }
+    if recap_bytes > max_bytes { Err(RecapTooLarge) } else { Ok(recap_bytes) }
 }
 
 /// Wakes removed readers and frees their resources.

@@ -174,7 +174,7 @@ fn next_piece(reader: &LogReader) -> Option<Option<Result<Bytes, ReaderCutOff>>>
 async fn counts_the_recaps_of_readers_that_join_before_the_first_event() {
     let (store, metrics) = store(1, 1 << 20, 64 << 10);
     let mut with_input = fresh_run(1, 0);
-    let messages = format!("[{{\"id\":\"m\",\"role\":\"user\",\"content\":\"{}\"}}]", "x".repeat(40_000));
+    let messages = format!("[{{\"id\":\"m\",\"role\":\"user\",\"content\":\"{}\"}}]", "x".repeat(34_000));
     let RunDescriptor { side, ids, .. } = &with_input.descriptor;
     with_input.recap = Recap::new(*side, ids, RecapInput { messages: Some(messages.into()), state: None });
     let InsertOutcome::New(writer) = store.insert(with_input) else { panic!("it is the first") };
@@ -182,11 +182,11 @@ async fn counts_the_recaps_of_readers_that_join_before_the_first_event() {
     assert_eq!(readers.len(), 4);
     push_run_started(&writer);
     for reader in &readers {
-        assert!(matches!(next_piece(reader), Some(Some(Ok(piece))) if piece.len() < 40_000));
+        assert!(matches!(next_piece(reader), Some(Some(Ok(piece))) if piece.len() < 34_000));
     }
-    assert!(counted_bytes(&metrics) > 5 * 40_000, "{}", counted_bytes(&metrics));
+    assert!(counted_bytes(&metrics) > 5 * 34_000, "{}", counted_bytes(&metrics));
     drop(readers);
-    assert!(counted_bytes(&metrics) < 2 * 40_000);
+    assert!(counted_bytes(&metrics) < 2 * 34_000);
 }
 
 /// Its client connects again, and is refused as at any full store.

@@ -146,7 +146,7 @@ metric_groups! {
         log_lines_dropped: Counter = "diglot_log_lines_dropped_total" [],
             "Log lines dropped because stderr was read too slowly.";
         run_memory: Gauge = "diglot_run_memory_bytes" [],
-            "Memory used by the unfinished events of agents and by what translations remember, for runs that use more than 64 KiB.";
+            "Memory used by the unfinished events of agents and by what translations remember, for runs that use more than 8 KiB.";
         inspect_bytes: Gauge = "diglot_inspect_bytes" [],
             "Memory used by what the inspector keeps of runs.";
         slow_client_bytes: Gauge = "diglot_slow_client_bytes" [],
@@ -154,7 +154,7 @@ metric_groups! {
         slow_clients_cut_off: Counter = "diglot_slow_clients_cut_off_total" [],
             "Clients disconnected because they had waited longest when slow clients exceeded limits.client_buffers.";
         http2_unsent: Gauge = "diglot_http2_unsent_bytes" [],
-            "Memory used by what HTTP/2 clients have been sent and have not taken, beside slow clients.";
+            "Memory used by what HTTP/2 clients have been sent and have not taken, and by its places in queues, beside slow clients.";
         http2_cut_off: Counter = "diglot_http2_cut_off_total" [],
             "HTTP/2 connections closed because they held most when HTTP/2 clients took too little of what they were sent.";
         http2_refused: Counter = "diglot_http2_requests_refused_total" [],

@@ -3,13 +3,15 @@
 //! Agents choose how many messages there are, and how often they replace some of them.
 
 use super::recap_message::RecapMessage;
+use crate::event::heap_size::{allocation_size, tree_size};
 use crate::event::{IdMap, Json};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A doubly linked list. Messages have numbers, which are not used again.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LinkedMessages {
-    entries: BTreeMap<usize, LinkedMessage>,
+    /// boxed, since nodes of the tree are half empty
+    entries: BTreeMap<usize, Box<LinkedMessage>>,
     first: Option<usize>,
     last: Option<usize>,
     next_number: usize,
@@ -53,6 +55,12 @@ impl LinkedMessages {
         numbers.filter_map(|number| self.get(number))
     }
 
+    pub(crate) fn heap_size(&self) -> usize {
+        let entry = |entry: &LinkedMessage| allocation_size(size_of::<LinkedMessage>()) + entry.message.heap_size();
+        let entries = self.entries.values().map(|own| entry(own)).sum::<usize>();
+        tree_size::<(usize, Box<LinkedMessage>)>(self.entries.len()) + entries
+    }
+
     /// Inserts a message after another one, or as the first, and returns its number.
     pub(crate) fn insert_after(&mut self, previous: Option<usize>, message: RecapMessage) -> usize {
         let number = self.next_number;
@@ -60,12 +68,12 @@ impl LinkedMessages {
         let next = previous.map_or(self.first, |previous| self.next_of(previous));
         self.link(previous, Some(number));
         self.link_back(next, Some(number));
-        self.entries.insert(number, LinkedMessage { message, previous, next });
+        self.entries.insert(number, Box::new(LinkedMessage { message, previous, next }));
         number
     }
 
     pub(crate) fn remove(&mut self, number: usize) -> Option<RecapMessage> {
-        let LinkedMessage { message, previous, next } = self.entries.remove(&number)?;
+        let LinkedMessage { message, previous, next } = *self.entries.remove(&number)?;
         self.link(previous, next);
         self.link_back(next, previous);
         Some(message)
@@ -101,6 +109,10 @@ impl<P> Default for IdPlaces<P> {
 }
 
 impl<P: Copy + Ord> IdPlaces<P> {
+    pub(crate) fn heap_size(&self) -> usize {
+        self.first.heap_size(|_| 0) + self.others.heap_size(|places| tree_size::<P>(places.len()))
+    }
+
     pub(crate) fn contains(&self, id: &Json<'_>) -> bool {
         self.first.contains(id)
     }

@@ -2,6 +2,7 @@
 
 use super::recap_message::RecapMessage;
 use crate::codec::json;
+use crate::event::heap_size::tree_size;
 use crate::event::input::{ACTIVITY, REASONING};
 use crate::event::{Event, Field, IdMap, Json, JsonType, get_owned};
 use std::collections::BTreeSet;
@@ -52,6 +53,11 @@ impl MessageClasses {
             }
         }
         dropped
+    }
+
+    pub(crate) fn heap_size(&self) -> usize {
+        let numbers = |numbers: &BTreeSet<usize>| tree_size::<usize>(numbers.len());
+        self.activities.heap_size(numbers) + numbers(&self.reasoning) + numbers(&self.others)
     }
 }
 

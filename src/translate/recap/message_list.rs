@@ -8,6 +8,7 @@ use super::recap_message::{MessageContent, RecapCall, RecapMessage, message_meta
 use crate::codec::json;
 use crate::dialect::patched_json::PatchedJson;
 use crate::dialect::{EventRow, EventShape, PeerDialect};
+use crate::event::heap_size::tree_size;
 use crate::event::input::{ACTIVITY, ASSISTANT, REASONING, TOOL};
 use crate::event::run::RunItem;
 use crate::event::{
@@ -430,8 +431,9 @@ impl MessageList {
         self.messages.is_empty()
     }
 
-    pub(crate) fn byte_size(&self) -> usize {
-        self.messages.iter().map(RecapMessage::byte_size).sum()
+    pub(crate) fn heap_size(&self) -> usize {
+        let places = self.places.heap_size() + self.call_places.heap_size() + self.classes.heap_size();
+        self.messages.heap_size() + places + tree_size::<(usize, usize)>(self.last_tools.len())
     }
 }
 
@@ -441,8 +443,9 @@ fn parse_messages(list: &Json<'_>) -> Vec<Members<'static>> {
 }
 
 fn pick_members(event: &Event<'_>, fields: &[Field]) -> Members<'static> {
-    fields
-        .iter()
-        .filter_map(|field| Some((MemberKey::Known(*field), event.get(*field)?.clone().into_owned())))
-        .collect()
+    let found = fields.iter().filter_map(|field| Some((*field, event.get(*field)?)));
+    let mut members: Members<'_> =
+        found.map(|(field, value)| (MemberKey::Known(field), value.clone().into_owned())).collect();
+    members.shrink_to_fit();
+    members
 }

@@ -36,11 +36,12 @@ use super::aliases::RunStamps;
 use crate::codec::json;
 use crate::codec::sse::{self, SseDecoder, SseLimits, SseStep};
 use crate::dialect::{EventRow, MemberCase, PeerDialect, PeerVersion};
+use crate::event::heap_size::allocation_size;
 use crate::event::lane::{ChunkLanes, ChunkStream, ChunkStreamKind};
 use crate::event::{Event, EventType, Field, Json, MemberKey, Members, PROTOCOL_VERSION};
 use message_list::{ListSnapshot, MessageList};
 use open_items::RecapItems;
-use recap_frame::{RecapFrame, push_merged};
+use recap_frame::{RecapFrame, frames_size, push_merged};
 use recap_item::{RecapItem, item_of};
 use recap_state::RecapState;
 
@@ -122,15 +123,11 @@ impl Recap {
     /// Returns the memory used, in bytes.
     #[must_use]
     pub fn byte_size(&self) -> usize {
-        let kept = self.start.iter().chain(&self.verbatim).chain(&self.terminal);
-        let kept = kept.map(RecapFrame::byte_size).sum::<usize>();
-        let ids = self.ids.iter().map(|ids| ids.thread_id.as_str().len() + ids.run_id.as_str().len()).sum::<usize>();
-        size_of::<Self>()
-            + kept
-            + ids
-            + self.state.byte_size()
-            + self.messages.byte_size()
-            + self.open_items.byte_size()
+        let ends = self.start.iter().chain(&self.terminal).map(RecapFrame::heap_size).sum::<usize>();
+        let ids = self.ids.iter().map(|ids| ids.thread_id.heap_size() + ids.run_id.heap_size()).sum::<usize>();
+        let frames = ends + frames_size(&self.verbatim) + self.open_items.heap_size();
+        let own = allocation_size(size_of::<Self>()) + ids + self.lanes.heap_size();
+        own + frames + self.state.heap_size() + self.messages.heap_size()
     }
 
     /// Writes the frames that a client needs before it can follow the run, or nothing if the run has not begun. `now`
@@ -356,6 +353,17 @@ mod tests {
     use crate::dialect::{AG_UI_SNAKE, Dialect};
 
     static WITHOUT_RESULT_ROW: Dialect = Dialect { rows: &[], ..AG_UI_SNAKE };
+
+    /// Of a small message, its places in lists and maps take most.
+    #[test]
+    fn counts_the_places_of_small_messages() {
+        let messages: Vec<_> = (0..1000).map(|id| format!(r#"{{"id":"m{id}","role":"user","content":""}}"#)).collect();
+        let text = format!("[{}]", messages.join(",")).into_boxed_str();
+        let input = RecapInput { messages: Some(text), state: None };
+        let recap = Recap::new(PeerDialect::new(&crate::dialect::AG_UI), &RunIds::new("t", "r"), input);
+        let per_message = recap.byte_size() / messages.len();
+        assert!((450..800).contains(&per_message), "{per_message} bytes");
+    }
 
     #[test]
     fn keeps_the_parts_of_a_result_for_which_the_dialect_has_no_row() {

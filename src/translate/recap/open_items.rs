@@ -6,6 +6,7 @@ use super::recap_item::{ItemStage, RecapItem, item_id, item_of};
 use super::recap_message::RecapMessage;
 use crate::codec::json;
 use crate::dialect::PeerDialect;
+use crate::event::heap_size::{list_size, tree_size};
 use crate::event::lane::{ChunkLanes, ChunkStreamKind};
 use crate::event::run::RunItem;
 use crate::event::{Event, EventType, Field, IdMap, Json, MemberKey, Members, get, remove};
@@ -227,9 +228,11 @@ impl RecapItems {
         list.add_text(what, &open.id, open.text_frames(), side);
     }
 
-    pub(crate) fn byte_size(&self) -> usize {
-        let frames = self.all().flat_map(RecapItem::frames).map(RecapFrame::byte_size).sum::<usize>();
-        frames + self.all().map(|open| size_of::<RecapItem>() + open.id.as_str().len()).sum::<usize>()
+    pub(crate) fn heap_size(&self) -> usize {
+        let chunked = self.chunked.iter().map(|(_, id)| id.heap_size()).sum::<usize>();
+        let items = self.items.values().map(|items| items.heap_size(RecapItem::heap_size)).sum::<usize>();
+        let maps = tree_size::<(RunItem, IdMap<RecapItem>)>(self.items.len());
+        maps + items + chunked + list_size::<(RunItem, Json<'_>)>(self.chunked.capacity())
     }
 }
 

@@ -2,12 +2,11 @@
 
 use crate::codec::json;
 use crate::dialect::{EventRow, MemberCase, PeerDialect};
+use crate::event::heap_size::{allocation_size, list_size};
 use crate::event::lane::ChunkStreamKind;
-use crate::event::{Event, EventType, Field, Json, JsonType, get, get_owned, remove};
+use crate::event::{Event, EventType, Field, Json, JsonType, get, get_owned, optional_size, remove};
 use crate::translate::{aliases, carry};
 use std::borrow::Cow;
-
-pub(super) const ENTRY_OVERHEAD: usize = 96;
 
 #[derive(Clone, Debug)]
 pub(super) enum RecapFrame {
@@ -64,12 +63,11 @@ impl RecapFrame {
         }
     }
 
-    pub(crate) fn byte_size(&self) -> usize {
-        ENTRY_OVERHEAD
-            + match self {
-                RecapFrame::Verbatim(wire, data) => wire.len() + data.len(),
-                RecapFrame::Text(text) => text.byte_size(),
-            }
+    pub(crate) fn heap_size(&self) -> usize {
+        match self {
+            RecapFrame::Verbatim(wire, data) => allocation_size(wire.len()) + allocation_size(data.len()),
+            RecapFrame::Text(text) => allocation_size(size_of::<MergedText>()) + text.heap_size(),
+        }
     }
 
     /// Appends the next frame if it continues the text; otherwise returns it.
@@ -118,6 +116,11 @@ impl RecapFrame {
 
 const fn is_content(kind: EventType) -> bool {
     matches!(kind, EventType::TextMessageContent | EventType::ReasoningMessageContent | EventType::ToolCallArgs)
+}
+
+/// Returns the memory of a list of frames.
+pub(super) fn frames_size(frames: &Vec<RecapFrame>) -> usize {
+    list_size::<RecapFrame>(frames.capacity()) + frames.iter().map(RecapFrame::heap_size).sum::<usize>()
 }
 
 pub(super) fn push_merged(frames: &mut Vec<RecapFrame>, next: RecapFrame) {
@@ -211,9 +214,9 @@ impl MergedText {
         data
     }
 
-    fn byte_size(&self) -> usize {
-        let values = self.timestamp.iter().chain(&self.metadata).map(|value| value.as_str().len()).sum::<usize>();
+    fn heap_size(&self) -> usize {
         let block = self.block.as_ref().map_or(0, |(before, behind)| before.len() + behind.len());
-        size_of::<Self>() + self.prefix.len() + self.text.capacity() + block + values
+        let texts = [self.prefix.len(), self.text.capacity(), block].map(allocation_size).into_iter().sum::<usize>();
+        texts + optional_size(self.timestamp.as_ref()) + optional_size(self.metadata.as_ref())
     }
 }

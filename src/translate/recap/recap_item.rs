@@ -8,7 +8,7 @@
 //!   chunk ─▶ Chunk ── its lane is closed ──▶ as after END
 //! ```
 
-use super::recap_frame::RecapFrame;
+use super::recap_frame::{RecapFrame, frames_size};
 use crate::event::run::RunItem;
 use crate::event::{Event, EventType, Json};
 
@@ -62,5 +62,14 @@ impl RecapItem {
 
     pub(crate) fn text_frames(&self) -> impl Iterator<Item = &RecapFrame> {
         Some(&self.opener).filter(|_| !self.is_lost).into_iter().chain(&self.content)
+    }
+
+    pub(super) fn heap_size(&self) -> usize {
+        let end = match &self.stage {
+            ItemStage::Ended(end) => end.heap_size(),
+            ItemStage::Open { .. } | ItemStage::Chunk { .. } => 0,
+        };
+        let frames = self.opener.heap_size() + frames_size(&self.content) + frames_size(&self.encrypted) + end;
+        self.id.heap_size() + frames
     }
 }

@@ -1,10 +1,13 @@
 //! A message in the client, with its tool calls: from a snapshot, from the input, or created by events.
 
-use super::recap_frame::{ENTRY_OVERHEAD, RecapFrame, to_string_inner};
+use super::recap_frame::{RecapFrame, frames_size, to_string_inner};
 use crate::codec::json;
 use crate::dialect::patched_json::PatchedJson;
 use crate::dialect::{CarryLocation, MemberCase, PeerDialect};
-use crate::event::{Field, Json, JsonType, MemberKey, Members, get_owned, into_owned_members, remove};
+use crate::event::heap_size::{allocation_size, list_size};
+use crate::event::{
+    Field, Json, JsonType, MemberKey, Members, get_owned, into_owned_members, members_size, optional_size, remove,
+};
 use crate::translate::{aliases, carry, value_aliases};
 
 #[derive(Clone, Debug)]
@@ -101,6 +104,8 @@ impl RecapMessage {
             .as_ref()
             .and_then(json::parse_elements)
             .map(|calls| calls.iter().map(RecapCall::from_message).collect());
+        // The parser reserves room for more members than messages have.
+        members.shrink_to_fit();
         entry.rest = members;
         entry
     }
@@ -135,22 +140,18 @@ impl RecapMessage {
         json::build_object(|object| members.iter().for_each(|member| object.copy_member(member, snake)))
     }
 
-    pub(crate) fn byte_size(&self) -> usize {
+    pub(crate) fn heap_size(&self) -> usize {
         let content = match &self.content {
             MessageContent::None => 0,
-            MessageContent::Text(text) => text.capacity(),
-            MessageContent::Value(value) => value.byte_size(),
+            MessageContent::Text(text) => allocation_size(text.capacity()),
+            MessageContent::Value(value) => value.heap_size(),
         };
-        let calls = self.calls.iter().flatten().map(RecapCall::byte_size).sum::<usize>();
-        let metadata = self.metadata.as_ref().map_or(0, |metadata| metadata.as_str().len());
-        let changes = self.changes.iter().map(RecapFrame::byte_size).sum::<usize>();
-        let own = size_of::<Self>() + self.id.as_str().len() + self.role.len();
-        own + content + calls + metadata + changes + members_size(&self.rest)
+        let calls = self.calls.as_ref().map_or(0, |calls| {
+            list_size::<RecapCall>(calls.capacity()) + calls.iter().map(RecapCall::heap_size).sum::<usize>()
+        });
+        let own = self.id.heap_size() + allocation_size(self.role.capacity()) + optional_size(self.metadata.as_ref());
+        own + content + calls + frames_size(&self.changes) + members_size(&self.rest)
     }
-}
-
-fn members_size(members: &Members<'_>) -> usize {
-    members.iter().map(|(_, value)| ENTRY_OVERHEAD + value.as_str().len()).sum()
 }
 
 const FUNCTION: &str = "function";
@@ -181,6 +182,7 @@ impl RecapCall {
             let mut function = function.as_ref().and_then(json::parse_message).unwrap_or_default();
             self.name = remove(&mut function, Field::Name).map_or(Json::EMPTY_STRING, Json::into_owned);
             self.args = carry::take(&mut function, ARGUMENTS).as_ref().map_or_else(String::new, to_string_inner);
+            rest.shrink_to_fit();
             self.rest = rest;
         }
         self
@@ -202,9 +204,8 @@ impl RecapCall {
         })
     }
 
-    pub(crate) fn byte_size(&self) -> usize {
-        let original = self.original.as_ref().map_or(0, |call| call.as_str().len());
-        let parsed = self.name.as_str().len() + self.args.capacity() + members_size(&self.rest);
-        size_of::<Self>() + self.id.as_str().len() + original + parsed
+    fn heap_size(&self) -> usize {
+        let texts = self.id.heap_size() + self.name.heap_size() + optional_size(self.original.as_ref());
+        texts + allocation_size(self.args.capacity()) + members_size(&self.rest)
     }
 }

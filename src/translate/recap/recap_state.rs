@@ -3,11 +3,11 @@
 //! Changes are applied to it. Those that cannot be applied (`patched_json`), or for which neither is known, are
 //! repeated after it, with all later ones.
 
-use super::recap_frame::{ENTRY_OVERHEAD, RecapFrame};
+use super::recap_frame::{RecapFrame, frames_size};
 use crate::codec::json;
 use crate::dialect::patched_json::PatchedJson;
 use crate::dialect::{EventRow, MemberCase, PeerDialect};
-use crate::event::{Event, EventType, Field, Json, Members, into_owned_members, remove};
+use crate::event::{Event, EventType, Field, Json, Members, into_owned_members, members_size, remove};
 use crate::translate::aliases::RunStamps;
 
 #[derive(Clone, Debug, Default)]
@@ -47,6 +47,7 @@ impl RecapState {
         // After the first change, the producer's own event describes an outdated state.
         remove(&mut rest, Field::RawEvent);
         let document = remove(&mut rest, Field::Snapshot);
+        rest.shrink_to_fit();
         self.snapshot = document.map(|document| {
             let document = PatchedJson::new(&document);
             LastSnapshot { row, rest, document, is_input: false }
@@ -68,12 +69,9 @@ impl RecapState {
         self.snapshot.iter().map(move |snapshot| snapshot.to_frame(side, stamps)).chain(self.changes.iter().cloned())
     }
 
-    pub(crate) fn byte_size(&self) -> usize {
-        let rest = |snapshot: &LastSnapshot| {
-            snapshot.rest.iter().map(|(_, value)| ENTRY_OVERHEAD + value.as_str().len()).sum::<usize>()
-        };
-        let snapshot = self.snapshot.as_ref().map_or(0, |snapshot| snapshot.document.byte_size() + rest(snapshot));
-        snapshot + self.changes.iter().map(RecapFrame::byte_size).sum::<usize>()
+    pub(crate) fn heap_size(&self) -> usize {
+        let snapshot = |snapshot: &LastSnapshot| snapshot.document.heap_size() + members_size(&snapshot.rest);
+        self.snapshot.as_ref().map_or(0, snapshot) + frames_size(&self.changes)
     }
 }
 
