@@ -7,77 +7,30 @@
 //!
 //! An agent that is not of AG-UI may use the same ids in each run, as the code in seed 000 §4.2 does (`msgId-001`).
 //! A message that starts there with an id of an earlier run is renamed in the same way, to `<id>:<kind>:2` if that name
-//! is taken. Earlier messages are those of the request and of the agent's snapshots, whose own repeated ids are renamed, too.
-//! No request contains activities, since the client keeps them to itself: after a thread's first run they are renamed to
-//! `<id>:activity:<run>`.
+//! is taken. Earlier messages are those of the request and of the agent's snapshots, whose own repeated ids are
+//! renamed, too. No request contains activities, since the client keeps them to itself: after a thread's first run they
+//! are renamed to `<id>:activity:<run>`.
 
 mod id_use;
+mod message_kind;
+mod restored_ids;
 mod listed_messages;
 mod recorded_ids;
-mod restored_ids;
 
 pub(super) use id_use::IdUse;
 pub(super) use restored_ids::{restore_event_ids, restore_ids};
 
+use message_kind::{MessageKind, message_kind};
 use restored_ids::original_id;
 
 use super::carry::GATEWAY_KEY;
 use super::report::TranslationReport;
 use super::{carry, memory_limits, tool_result_id};
-use crate::event::input::{ACTIVITY, MessageMembers, REASONING, TOOL};
-use crate::event::{Event, EventRepair, EventType, Field, Json, MemberKey, Members, SmallMap, get};
+use crate::event::input::MessageMembers;
+use crate::event::{Event, EventRepair, EventType, Field, Json, MemberKey, SmallMap, get};
 
 /// Maximum number of tracked ids, which bounds memory against a malicious agent; further ids pass unchanged.
 pub(super) const IDS_LIMIT: usize = 100_000;
-
-/// The kinds of messages that share one list in the client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum MessageKind {
-    /// a message from the assistant, the user, the system or a developer
-    Text,
-    Reasoning,
-    Activity,
-    ToolResult,
-}
-
-impl MessageKind {
-    const fn suffix(self) -> &'static str {
-        match self {
-            MessageKind::Text => "text",
-            MessageKind::Reasoning => REASONING,
-            MessageKind::Activity => ACTIVITY,
-            MessageKind::ToolResult => TOOL,
-        }
-    }
-
-    fn from_role(role: &str) -> MessageKind {
-        match role {
-            REASONING => MessageKind::Reasoning,
-            ACTIVITY => MessageKind::Activity,
-            TOOL => MessageKind::ToolResult,
-            _ => MessageKind::Text,
-        }
-    }
-
-    /// Returns the message kind, and whether the client creates a message for the event. It creates none for a
-    /// reasoning span, but most agents give the span and its message the same id.
-    const fn from_event_type(kind: EventType) -> Option<(MessageKind, bool)> {
-        Some(match kind {
-            EventType::TextMessageStart | EventType::TextMessageChunk => (MessageKind::Text, true),
-            EventType::TextMessageContent | EventType::TextMessageEnd => (MessageKind::Text, false),
-            EventType::ReasoningStart | EventType::ReasoningMessageStart | EventType::ReasoningMessageChunk => {
-                (MessageKind::Reasoning, true)
-            }
-            EventType::ReasoningMessageContent | EventType::ReasoningMessageEnd | EventType::ReasoningEnd => {
-                (MessageKind::Reasoning, false)
-            }
-            EventType::ActivitySnapshot => (MessageKind::Activity, true),
-            EventType::ActivityDelta => (MessageKind::Activity, false),
-            EventType::ToolCallResult => (MessageKind::ToolResult, true),
-            _ => return None,
-        })
-    }
-}
 
 /// The cause of a message in the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -389,10 +342,6 @@ impl MessageIdMap {
 fn is_result_of_call(event: &Event<'_>) -> bool {
     event.kind == EventType::ToolCallResult
         && event.get(Field::ToolCallId).is_some_and(|call| event.get(Field::MessageId) == Some(&tool_result_id(call)))
-}
-
-fn message_kind(message: &Members<'_>) -> MessageKind {
-    get(message, Field::Role).and_then(Json::text).map_or(MessageKind::Text, |role| MessageKind::from_role(&role))
 }
 
 /// Sets a new id and notes the original on every event of the message, because the client replaces `metadata.diglot`

@@ -133,8 +133,8 @@ impl Stream {
         self
     }
 
-    /// Begins a conversation with this agent, which may use an id more than once. Without it, the ids are those of another
-    /// gateway.
+    /// Begins a conversation with this agent, which may use an id more than once. Without it, the ids are those of
+    /// another gateway.
     #[must_use]
     pub fn with_agent(self, agent: PeerDialect) -> Self {
         self.with_conversation(ConversationState::of_agent(agent))

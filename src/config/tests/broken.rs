@@ -1116,7 +1116,7 @@ routes:
 f:2:6: routes[0].ath: unknown key `ath`
   hint: did you mean `auth` or `path`?
 f:2:63: routes[0].agents: unknown key `agents`
-  hint: use one of: `name`, `path`, `events_path`, `on_disconnect`, `client`, `agent`, `upstream`, `upstream_tls`, `health`, `ejection`, `events`, `guard`, `agent_errors`, `timeouts`, `auth`, `require`, `tools`, `threads`, `on_token_expiry`, `rate_limits`, `max_streams`, `max_streams_per_caller`, `run_limits`, `cors`, `errors`, `forward_headers`, `forward_credentials`, `upstream_headers`
+  hint: use one of: `name`, `path`, `events_path`, `on_disconnect`, `client`, `agent`, `upstream`, `upstream_tls`, `health`, `ejection`, `events`, `guard`, `agent_errors`, `timeouts`, `inspect`, `redact`, `auth`, `require`, `tools`, `threads`, `on_token_expiry`, `rate_limits`, `max_streams`, `max_streams_per_caller`, `run_limits`, `cors`, `errors`, `forward_headers`, `forward_credentials`, `upstream_headers`
 ",
     ),
     (

@@ -6,10 +6,11 @@
 //! blocks alone are read. The stored form is carried, and restored if the text is unchanged.
 
 use super::block_activity::{BlockNumbers, OutputBlock};
-use super::blocks::{BLOCKS_NOTE, BlockText, DeltaContent, parse_delta, take_text, to_stored_content, to_text};
+use super::blocks::{
+    BLOCKS_NOTE, BlockText, DeltaContent, FIRST_PART, MESSAGE_NOTE, parse_delta, take_text, to_stored_content, to_text,
+};
 use super::joined_blocks::text_block;
 use super::part_calls::add_calls;
-use super::stored_parts::{FIRST_PART, MESSAGE_NOTE};
 use super::{joined_blocks, listed_content, user_content};
 use crate::codec::json;
 use crate::dialect::carry;

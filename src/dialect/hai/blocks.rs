@@ -36,6 +36,12 @@ const MAX_DIVISIONS: usize = 1000;
 /// Stores a message's content in its original form.
 pub(super) const BLOCKS_NOTE: &str = "$blocks";
 
+/// Stores a message that only has blocks, on the first of them.
+pub(super) const MESSAGE_NOTE: &str = "$message";
+
+/// Stores the text of a message's first part, to which the others were added.
+pub(super) const FIRST_PART: &str = "$content";
+
 pub(super) const THINKING_MEMBERS: [&str; 3] = [block::ELAPSED, block::THINKING, block::COLLAPSE];
 
 pub(super) enum DeltaContent<'a> {

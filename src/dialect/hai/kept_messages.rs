@@ -4,7 +4,7 @@
 //! and `reasoning` (unless it carries any reasoning)" (`specs/ag-ui-1.0.md` §3.4). A HAI client has no such rule, so
 //! they are added to the snapshot, each before the message that it came before. A note keeps them from coming back.
 
-use super::stored_parts;
+use super::part_calls;
 use crate::codec::json;
 use crate::dialect::{carry, memory_limits};
 use crate::event::input::{ACTIVITY, MessageMembers, REASONING, USER, has_role};
@@ -246,7 +246,7 @@ fn insert_placed(list: &[Json<'_>], added: Vec<PlacedMessage>) -> Vec<Json<'stat
 
 /// Returns true for a message that was added to a snapshot.
 pub(super) fn is_kept(message: &Members<'_>, dialect: &str) -> bool {
-    stored_parts::carried_member(message, dialect, KEPT_NOTE).is_some()
+    part_calls::carried_member(message, dialect, KEPT_NOTE).is_some()
 }
 
 #[cfg(test)]

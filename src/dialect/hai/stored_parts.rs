@@ -5,19 +5,12 @@
 //! message with its id before it, other items to the message of the same turn.
 
 use super::block_storage::{parse_stored, to_string};
-use super::blocks::BLOCKS_NOTE;
-use super::message_parts::is_part_of;
-use super::part_calls::add_calls;
+use super::blocks::{BLOCKS_NOTE, FIRST_PART, MESSAGE_NOTE};
+use super::part_calls::{add_calls, carried_member, part_origin};
 use crate::codec::json;
 use crate::dialect::carry;
 use crate::event::input::{ACTIVITY, ASSISTANT, MessageMembers, REASONING, USER, has_role};
 use crate::event::{Field, IdMap, Json, JsonType, MemberKey, Members, get, get_owned, remove, set};
-
-/// Stores a message that only has blocks, on the first of them.
-pub(super) const MESSAGE_NOTE: &str = "$message";
-
-/// Stores the text of a message's first part, to which the others were added.
-pub(super) const FIRST_PART: &str = "$content";
 
 /// A message of the agent.
 struct WholeMessage {
@@ -195,12 +188,6 @@ fn restore_messages(messages: &mut Vec<MessageMembers<'_>>, dialect: &str) {
     }
 }
 
-/// Returns the message of which this is a further part.
-pub(super) fn part_origin(message: &Members<'_>, dialect: &str) -> Option<Json<'static>> {
-    let origin = carried_member(message, dialect, Field::MessageId.camel())?;
-    is_part_of(get(message, Field::Id)?, &origin).then_some(origin)
-}
-
 /// Returns the message whose next part has this id. Clients before 0.0.59 do not keep metadata, so only the id shows it.
 fn unnoted_origin(id: &Json<'_>, found: &WholeMessages) -> Option<Json<'static>> {
     let id = id.text()?;
@@ -209,11 +196,6 @@ fn unnoted_origin(id: &Json<'_>, found: &WholeMessages) -> Option<Json<'static>>
     let number: usize = number.parse().ok()?;
     let is_next = found.last_with_id(&origin).is_some_and(|at| found.wholes[at].texts.len() + 1 == number);
     is_next.then_some(origin)
-}
-
-pub(super) fn carried_member(message: &Members<'_>, dialect: &str, name: &str) -> Option<Json<'static>> {
-    let metadata = get(message, Field::Metadata).filter(|metadata| metadata.as_str().contains(name))?;
-    json::parse_member(&json::parse_member(metadata, dialect)?, name)
 }
 
 fn take_note(message: &mut MessageMembers<'_>, dialect: &str, name: &str) -> Option<Json<'static>> {

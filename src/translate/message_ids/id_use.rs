@@ -1,4 +1,4 @@
-//! How an agent uses message ids, which depends on its dialect and on the run.
+//! The use of message ids by an agent, which depends on its dialect and on the run.
 
 use crate::dialect::{PeerDialect, find_by_name};
 use crate::event::input::{ACTIVITY, DEVELOPER, MessageMembers, SYSTEM, USER, has_role};
@@ -7,7 +7,7 @@ use crate::event::{Event, Field, Json};
 /// Maximum length of the run's id in that of an activity.
 const RUN_ID_CHARS: usize = 64;
 
-/// How an agent uses message ids.
+/// The use of message ids by an agent.
 #[derive(Clone, Debug, Default)]
 pub(in crate::translate) enum IdUse {
     /// once in a thread, as AG-UI requires

@@ -1,9 +1,10 @@
 //! Message ids in lists: snapshots, and the input that RUN_STARTED echoes.
 //!
-//! An agent that repeats its ids lists several messages with one id. They get the names that the client has for them, in
-//! their order; the last one is that of the last name. Those for which there is no name get new ones.
+//! An agent that repeats its ids lists several messages with one id. They get the names that the client has for them,
+//! in their order; the last one is that of the last name. Those for which there is no name get new ones.
 
-use super::{MessageIdMap, MessageKind, message_kind};
+use super::MessageIdMap;
+use super::message_kind::{MessageKind, message_kind};
 use crate::codec::json;
 use crate::event::input::MessageMembers;
 use crate::event::{Event, EventRepair, Field, Json, MemberKey, get, set};

@@ -1,6 +1,6 @@
 //! Restores the agent's ids, in requests and for sides with separate ids for each kind.
 
-use super::{MessageKind, message_kind};
+use super::message_kind::{MessageKind, message_kind};
 use crate::codec::json;
 use crate::event::input::MessageMembers;
 use crate::event::{Event, EventType, Field, Json, MemberKey, Members, get, remove, set};
@@ -22,8 +22,8 @@ fn carried_id(metadata: &Json<'_>, field: Field) -> Option<Json<'static>> {
     json::parse_member(&json::parse_member(metadata, GATEWAY_KEY)?, field.camel())
 }
 
-/// Returns true if `name` is `own` followed by one or more of the suffixes used for `sort`, and maybe a number, or for an
-/// activity the run.
+/// Returns true if `name` is `own` followed by one or more of the suffixes used for `sort`, and maybe a number, or for
+/// an activity the run.
 fn is_renamed_from(name: &Json<'_>, own: &Json<'_>, sort: MessageKind) -> bool {
     let (Some(name), Some(own)) = (name.text(), own.text()) else { return false };
     let Some(mut rest) = name.strip_prefix(&*own).filter(|rest| !rest.is_empty()) else { return false };

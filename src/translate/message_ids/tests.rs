@@ -260,12 +260,13 @@ fn messages_after_a_snapshot_are_new_ones() {
     assert_eq!(client.view(), ["Q1", "文1", r#"{"row":1}"#, "Q2", "文2", r#"{"row":2}"#]);
 }
 
-/// What the run itself has begun goes on after a snapshot.
+/// A message that the run itself has begun goes on after a snapshot.
 #[test]
 fn messages_of_the_run_go_on_after_a_snapshot() {
     let mut client = Client::new("hai");
-    let listed = snapshot(&format!(
-        r#"{{"id":"u1","role":"user","content":"Q"}},{{"id":"m","role":"assistant","content":"文"}}"#
+    let listed = snapshot(concat!(
+        r#"{"id":"u1","role":"user","content":"Q"},"#,
+        r#"{"id":"m","role":"assistant","content":"文"}"#
     ));
     client.ask("Q", &[START, OPEN, &text("文"), &listed, &text("尾"), CLOSE, FINISH]);
     assert_eq!(client.view(), ["Q", "文尾"]);
