@@ -95,14 +95,14 @@ pub(super) struct FrameWriter {
     is_terminal: bool,
     /// the run that is written as it comes
     current: Option<RunKey>,
-    waiting: BTreeMap<RunKey, WaitingRun>,
+    waiting: BTreeMap<RunKey, BufferedRun>,
     waiting_bytes: usize,
     /// open runs that were too large to wait, so that they are left out
     skipped: BTreeSet<RunKey>,
 }
 
 #[derive(Debug, Default)]
-struct WaitingRun {
+struct BufferedRun {
     frames: Vec<u8>,
     is_ended: bool,
 }

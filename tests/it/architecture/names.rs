@@ -46,6 +46,7 @@ const ALLOWED_NAMES: &[(&str, &str, &str)] = &[
     ("tests/fuzz/", "audiences", "the field of the configuration"),
     ("src/", "Audience", "`aud` of a token (RFC 7519)"),
     ("tests/it/", "AUDIENCE", "`aud` of a token (RFC 7519)"),
+    ("src/cli/top/screen.rs", "Home", "a key of the keyboard"),
     ("src/telemetry/internal_event/run.rs", "home", "key of a log field that operators may query"),
 ];
 
