@@ -171,7 +171,7 @@ scalars! {
     /// At most 32 lower-case letters, digits and hyphens; not the name of a built-in dialect.
     DialectName "name-of-dialect": JsonTypes::Any, "[a-z0-9-]{1,32}" => String, parse_text;
     /// A path such as `**.password`, or a regular expression between slashes.
-    Redact "redact": JsonTypes::String, "" => inspect::RedactRule, scalar::parse_redact_rule;
+    Redact "redact": JsonTypes::Any, "" => inspect::RedactRule, scalar::parse_redact_rule;
     /// `abort`, or `continue for` and a duration.
     OnDisconnect "on-disconnect": JsonTypes::String, r"(abort|continue\s*for\s+[0-9]+(ms|s|m|h))" => replay::OnDisconnect, scalar::parse_on_disconnect;
 }
