@@ -13,12 +13,19 @@ const DEFAULT_CONNECTIONS: usize = 8192;
 const CONNECTION_MEMORY: usize = 128 << 10;
 
 /// The default of `limits.connections`.
-pub(super) static CONNECTIONS: LazyLock<NonZeroUsize> = LazyLock::new(|| {
+pub(super) static CONNECTIONS: LazyLock<NonZeroUsize> = LazyLock::new(|| connections_in(*MEMORY));
+
+/// The memory limit of the process, if it has one.
+static MEMORY: LazyLock<Option<usize>> = LazyLock::new(|| {
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
-    let memory = group_limit(Path::new("/sys/fs/cgroup"), &groups).into_iter().chain(data_limit(&limits)).min();
-    connections_in(memory)
+    group_limit(Path::new("/sys/fs/cgroup"), &groups).into_iter().chain(data_limit(&limits)).min()
 });
+
+/// Returns whether the process may use less than this memory.
+pub(crate) fn is_memory_below(bytes: usize) -> bool {
+    MEMORY.is_some_and(|memory| memory < bytes)
+}
 
 fn connections_in(memory: Option<usize>) -> NonZeroUsize {
     let room = memory.map_or(DEFAULT_CONNECTIONS, |memory| memory / CONNECTION_MEMORY);

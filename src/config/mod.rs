@@ -65,6 +65,7 @@ mod tests;
 pub(crate) use duration::format_duration;
 pub(crate) use file::{EjectionConfig, HealthCheckConfig, TimeoutsConfig};
 pub use file::{LimitsConfig, RouteConfig};
+pub(crate) use memory_limit::is_memory_below;
 pub use problem::{ConfigProblem, ConfigProblems, ProblemSeverity, did_you_mean};
 pub(crate) use template::{PathId, PathTemplate};
 pub(crate) use upstream::{

@@ -136,11 +136,11 @@ async fn closes_connections_that_flood() {
     assert_eq!(request_status(&gateway, &[]).await, 200);
 }
 
-/// Requests of one connection that are served at once.
-const REQUESTS: u32 = 40;
+/// Browsers use as many streams of a connection.
+const REQUESTS: u32 = 100;
 
 #[tokio::test]
-async fn serves_many_requests_of_one_connection_at_once() {
+async fn serves_a_hundred_requests_of_one_connection_at_once() {
     let agent = Agent::with_script(vec![Step::Read, Step::Pause, write(HEAD.to_owned() + &complete_run())]);
     let gateway = Gateway::start_for(&agent).await;
     let stream = TcpStream::connect(gateway.data).await.expect("the gateway listens");

@@ -6,7 +6,7 @@ use super::http_version::{self, DetectedVersion, RewindStream};
 use super::http1_handoff;
 use super::http2_output::{ConnectionOutput, Http2Body, UnsentBudget};
 use super::read_ahead::ReadAheadStream;
-use crate::config::LimitsConfig;
+use crate::config::{self, LimitsConfig};
 use crate::net::peer_addr::PeerInfo;
 use crate::telemetry::Metrics;
 use crate::telemetry::internal_event::Http2RequestRefused;
@@ -25,10 +25,16 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tower::{Service, ServiceExt};
 
-/// Maximum number of open streams per HTTP/2 connection. h2 keeps their places until the connection ends, 1.4 KiB each
-/// (measured). Clients that have not read this number begin up to 100 streams: fewer than 36 here would make the others
-/// more than [`H2_MAX_LOCAL_RESETS`].
-const H2_MAX_STREAMS: u32 = 40;
+/// Maximum number of open streams per HTTP/2 connection, the least that RFC 9113 §6.5.2 recommends.
+const H2_MAX_STREAMS: u32 = 100;
+
+/// The same for a process that may use little memory: h2 keeps the places of streams until the connection ends, 1.4 KiB
+/// each (measured). Clients that have not read this number begin up to 100 streams: fewer than 36 here would make the
+/// others more than [`H2_MAX_LOCAL_RESETS`].
+const H2_MAX_STREAMS_IN_LITTLE_MEMORY: u32 = 40;
+
+/// Memory in which all connections can keep the places of [`H2_MAX_STREAMS`].
+const MUCH_MEMORY: usize = 2 << 30;
 
 /// The same on the status plane, whose clients ask for one document after another.
 const STATUS_H2_MAX_STREAMS: u32 = 4;
@@ -101,7 +107,9 @@ impl<S> EdgeServer<S> {
     /// `head_timeout` covers version detection, and then the first request head separately. After that, it starts with
     /// the first byte of each head; between requests `idle_timeout` applies.
     pub(crate) fn for_clients(service: S, limits: &LimitsConfig, bounds: EdgeBounds) -> Self {
-        EdgeServer::new(service, limits, bounds, H2_MAX_STREAMS)
+        let max_streams =
+            if config::is_memory_below(MUCH_MEMORY) { H2_MAX_STREAMS_IN_LITTLE_MEMORY } else { H2_MAX_STREAMS };
+        EdgeServer::new(service, limits, bounds, max_streams)
     }
 
     /// Creates the server of the status plane, where anyone may ask for large documents.
