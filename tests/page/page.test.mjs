@@ -232,9 +232,13 @@ test("copies a report and a command, and saves the recording", WITH_FIXTURES, as
   await page.keyboard.press("c");
   assert.match(await page.locator("dialog textarea").inputValue(), /^curl -sN -X POST "\$GATEWAY".*--data-raw '\{"threadId"/s);
   await page.keyboard.press("Escape");
+  // A dialog that is closing still takes the keys.
+  await page.waitForSelector("dialog", { state: "detached" });
   await page.keyboard.press("b");
   assert.match(await page.locator("dialog textarea").inputValue(), /^# Run on chat.*upstream\\_truncated/s);
   await page.keyboard.press("Escape");
+  // A dialog that is closing still takes the keys.
+  await page.waitForSelector("dialog", { state: "detached" });
   const [download] = await Promise.all([page.waitForEvent("download"), page.keyboard.press("d")]);
   assert.equal(download.suggestedFilename(), `run-${STORY_IDS.truncated}.ndjson`);
   await close();
