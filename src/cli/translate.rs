@@ -80,7 +80,7 @@ enum InputFormat {
     Proto,
 }
 
-/// [`sse::FRAME_LIMIT`] as the command line writes it.
+/// [`crate::codec::sse::FRAME_LIMIT`] as the command line writes it.
 const DEFAULT_MAX_FRAME: &str = "10MiB";
 
 /// Maximum number of differences that a round trip prints.

@@ -5,8 +5,10 @@ use super::super::support::client::{Client, INPUT, post, send_request};
 use super::super::support::eventually;
 use super::super::support::gateway::{Gateway, Setup, diglot};
 use super::super::support::sse::{COMPLETE_RUN, HEAD, assert_succeeded, complete_run, run_beginning};
+use std::ops::Deref;
 use std::process::Command;
 use tokio::net::TcpStream;
+use tokio::sync::{Mutex, MutexGuard};
 
 /// Memory limit of a typical sidecar, in bytes.
 const MEMORY: usize = 256 << 20;
@@ -25,13 +27,31 @@ pub(super) fn from_address(address: &str) -> String {
     format!("X-Forwarded-For: {address}\r\nConnection: close\r\n")
 }
 
-pub(super) async fn start_small_gateway(setup: Setup<'_>) -> Gateway {
+/// Lets one of these tests run at a time: each keeps all processors busy, and has deadlines.
+static TURN: Mutex<()> = Mutex::const_new(());
+
+/// A gateway with little memory, and the turn of its test.
+pub(super) struct SmallGateway {
+    gateway: Gateway,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Deref for SmallGateway {
+    type Target = Gateway;
+
+    fn deref(&self) -> &Gateway {
+        &self.gateway
+    }
+}
+
+pub(super) async fn start_small_gateway(setup: Setup<'_>) -> SmallGateway {
+    let turn = TURN.lock().await;
     let mut command = Command::new("sh");
     // Private writable memory, the threads' stacks and what the allocators reserve included, which is about as much again as what
     // is resident; a limit of the address space (`-v`) would also count the program, which is five times as large in a test.
     command.args(["-c", &format!("ulimit -d {}; exec \"$0\" \"$@\"", MEMORY >> 9)]).arg(diglot().get_program());
     command.env_remove("DIGLOT_CONFIG").env_remove("DIGLOT_LOG");
-    Gateway::start_by(command, setup).await
+    SmallGateway { gateway: Gateway::start_by(command, setup).await, _turn: turn }
 }
 
 /// Starts an agent that sends the beginning of a large event, and then nothing.

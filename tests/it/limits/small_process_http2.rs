@@ -4,12 +4,12 @@
 use super::super::support::agent::Agent;
 use super::super::support::client::INPUT;
 use super::super::support::eventually;
-use super::super::support::gateway::{Gateway, Setup};
+use super::super::support::gateway::Setup;
 use super::super::support::http2::{
     END_HEADERS, END_STREAM, HEADERS, beginning, field, frame, head_for, request, streams,
 };
 use super::super::support::sse::{HEAD, complete_run};
-use super::small_process::{assert_serves_others, start_flooding_agent, start_small_gateway};
+use super::small_process::{SmallGateway, assert_serves_others, start_flooding_agent, start_small_gateway};
 use std::net::SocketAddr;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpSocket, TcpStream};
@@ -24,7 +24,7 @@ const STREAMS: u32 = 40;
 /// With more streams, each took 150 KiB.
 const BUSY_CONNECTIONS: usize = 500;
 
-async fn start_gateway(agent: &Agent, flooding: &Agent) -> Gateway {
+async fn start_gateway(agent: &Agent, flooding: &Agent) -> SmallGateway {
     let route = |name: &str, agent: &Agent, more: &str| {
         let url = agent.url();
         format!("  - {{name: {name}, path: /{name}, client: ag-ui, agent: ag-ui, upstream: \"{url}\"{more}}}\n")

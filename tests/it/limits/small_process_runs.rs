@@ -3,16 +3,16 @@
 use super::super::support::agent::{Agent, Step, write};
 use super::super::support::client::{Client, INPUT, post, send_request};
 use super::super::support::eventually;
-use super::super::support::gateway::{Gateway, Setup};
+use super::super::support::gateway::Setup;
 use super::super::support::sse::{CLOSED, FINISHED, HEAD, complete_run, run_beginning};
-use super::small_process::{assert_serves_others, start_small_gateway};
+use super::small_process::{SmallGateway, assert_serves_others, start_small_gateway};
 use tokio::task::JoinSet;
 
 /// The memory of kept runs by default.
 const KEPT: usize = 32 << 20;
 
 /// Starts a gateway with an agent at `/other`, which `on_disconnect` keeps, and a healthy one at `/run`.
-async fn start_gateway(other: &Agent, healthy: &Agent, top: &str) -> Gateway {
+async fn start_gateway(other: &Agent, healthy: &Agent, top: &str) -> SmallGateway {
     let route = |name: &str, agent: &Agent, more: &str| {
         let url = agent.url();
         format!("  - {{name: {name}, path: /{name}, client: ag-ui, agent: ag-ui, upstream: \"{url}\"{more}}}\n")
