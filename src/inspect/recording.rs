@@ -1,4 +1,4 @@
-//! The format of recordings: NDJSON, one run per file. `deploy/recordings.md` documents it for people.
+//! The format of recordings: NDJSON, one run per file. `deploy/record.md` documents it for people.
 //!
 //! ```text
 //!   head          {"diglot_recording":1, "route":…, "client":…, "agent":…, …}

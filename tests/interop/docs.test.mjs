@@ -31,6 +31,7 @@ const PAGES = {
 const ELSEWHERE = {
   "deploy/container.md": "tests/it/packaging.rs: what can be tried without Docker",
   "deploy/errors.md": "tests/it/pages/errors.rs: made from src/error.rs",
+  "deploy/inspect.md": "tests/it/inspect.rs, inspect_cli.rs and tests/page: the page and the commands",
   "deploy/kubernetes.md": "tests/it/kubernetes.rs: manifests and chart, there is no cluster",
   "deploy/limits.md": "tests/it/pages/limits.rs: made from the constants of the source",
   "deploy/threat-model.md": "tests/it/pages/threat_model.rs: the tests that it names exist",
@@ -38,6 +39,7 @@ const ELSEWHERE = {
   "deploy/metrics.md": "tests/it/pages: made from the table of the metrics",
   "deploy/monitoring.md": "tests/it/monitoring.rs: rules and dashboard, by a real Prometheus",
   "deploy/performance.md": "its table is what `make bench` printed on one machine",
+  "deploy/record.md": "tests/it/recordings.rs: the same commands with a real gateway",
   "deploy/runbook.md": "tests/it/monitoring.rs: its expressions",
   "deploy/systemd.md": "tests/it/packaging.rs: the unit, as far as it can be tried",
 };
