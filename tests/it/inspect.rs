@@ -5,21 +5,18 @@ use super::support::client::{Answer, INPUT, post, post_run, send_request};
 use super::support::eventually;
 use super::support::gateway::{Gateway, Setup};
 use super::support::sse::{CLOSED, HEAD, STARTED, complete_run, events, run_beginning};
+use super::support::temp_folder::TempFolder;
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The folder of the admin socket, gone when the test is.
-struct RunDir(PathBuf);
+/// The folder of the admin socket.
+struct RunDir(TempFolder);
 
 impl RunDir {
     fn new() -> RunDir {
-        static COUNT: AtomicUsize = AtomicUsize::new(0);
-        let name = format!("diglot-inspect-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        RunDir(std::env::temp_dir().join(name))
+        RunDir(TempFolder::new())
     }
 
     /// Returns status and body of a request on the admin socket.
@@ -50,15 +47,9 @@ impl RunDir {
     }
 }
 
-impl Drop for RunDir {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 /// A gateway with one route to the agent.
 async fn start(agent: &Agent, run_dir: &RunDir, top: &str, route: &str) -> Gateway {
-    let top = format!("run_dir: {}\n{top}", run_dir.0.display());
+    let top = format!("run_dir: {}\n{top}", run_dir.0.path().display());
     let routes = format!("routes:\n  - {{name: chat, path: /chat, upstream: \"{}\", {route}}}\n", agent.url());
     Gateway::start(Setup { top: &top, routes: &routes, ..Setup::default() }).await
 }
@@ -188,7 +179,7 @@ async fn request_page(to: SocketAddr, request: &str, more: &str) -> Answer {
 async fn only_the_page_with_its_token_may_look() {
     let agent = Agent::with_response(HEAD.to_owned() + &complete_run());
     let run_dir = RunDir::new();
-    let top = format!("run_dir: {}", run_dir.0.display());
+    let top = format!("run_dir: {}", run_dir.0.path().display());
     let routes = format!(
         "routes:\n  - {{name: chat, path: /chat, client: ag-ui, agent: ag-ui, inspect: full, upstream: \"{}\"}}\n",
         agent.url()
@@ -217,7 +208,8 @@ async fn only_the_page_with_its_token_may_look() {
     ] {
         assert_eq!(request_page(inspector, runs, &more).await.status, status, "{more}");
     }
-    // What changes the process is for the Unix socket alone, and so is the address with the token.
+    assert_eq!(gateway.metric("diglot_inspector_refused_total").await, 5.0);
+    // Only the Unix socket serves the commands that change the process, and the address with the token.
     for other in ["POST /drain", "POST /reload", "GET /inspect/v1/url", "POST /upgrade/sockets", "GET /log-level"] {
         let answer = request_page(inspector, other, &format!("{bearer}Content-Length: 0\r\n")).await;
         assert_eq!(answer.status, 404, "{other}");

@@ -5,10 +5,9 @@ use super::support::client::{Client, End, INPUT, post, post_run};
 use super::support::eventually;
 use super::support::gateway::{Gateway, Process, TempFile, diglot};
 use super::support::sse::HEAD;
+use super::support::temp_folder::TempFolder;
 use serde_json::{Value, json};
-use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -28,20 +27,18 @@ data: {"type":"RUN_FINISHED","messageId":"m","role":"assistant","timestamp":5}
 /// A configuration before a HAI agent, and a folder for its sockets that is gone when the test is.
 struct InspectSetup {
     file: TempFile,
-    run_dir: PathBuf,
+    run_dir: TempFolder,
 }
 
 impl InspectSetup {
     /// `more` has other keys of the route.
     fn new(agent: &Agent, more: &str) -> InspectSetup {
-        static COUNT: AtomicUsize = AtomicUsize::new(0);
-        let name = format!("diglot-inspect-cli-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let run_dir = std::env::temp_dir().join(name);
+        let run_dir = TempFolder::new();
         let text = format!(
             "listeners: {{data: 127.0.0.1:0, status: 127.0.0.1:0}}\ndrain_grace: 0s\nrun_dir: {}\nroutes:\n  \
              - {{name: chat, path: /chat, client: ag-ui, agent: hai, upstream: \"{}\"{more}}}\n  \
              - {{name: other, path: /other, client: ag-ui, agent: hai, upstream: \"{}\"}}\n",
-            run_dir.display(),
+            run_dir.path().display(),
             agent.url(),
             agent.url()
         );
@@ -54,7 +51,7 @@ impl InspectSetup {
 
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = diglot();
-        command.args(arguments).arg("--run-dir").arg(&self.run_dir);
+        command.args(arguments).arg("--run-dir").arg(self.run_dir.path());
         command
     }
 
@@ -67,12 +64,6 @@ impl InspectSetup {
         let output = self.run(arguments);
         assert!(output.status.success(), "{output:?}");
         String::from_utf8(output.stdout).expect("UTF-8")
-    }
-}
-
-impl Drop for InspectSetup {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.run_dir);
     }
 }
 

@@ -3,23 +3,19 @@
 
 use super::support::client::{self, Client, post};
 use super::support::gateway::{Gateway, Process, diglot};
+use super::support::temp_folder::TempFolder;
 use super::support::{eventually, sse};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Output;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::net::UnixStream;
 
 /// A folder that is gone when the test is, with the files of one gateway.
-struct Folder(PathBuf);
+struct Folder(TempFolder);
 
 impl Folder {
     fn new() -> Folder {
-        static COUNT: AtomicUsize = AtomicUsize::new(0);
-        let name = format!("diglot-rec-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&path).expect("a folder");
-        Folder(path)
+        Folder(TempFolder::new())
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -48,12 +44,6 @@ impl Folder {
         let mut files: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
         files.sort();
         files
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
@@ -151,7 +141,7 @@ async fn a_recording_gives_each_side_of_the_run_again() {
         let file = files.iter().find(|file| utf8(file).ends_with(&id)).expect("a file for each run");
         let (status, download) = admin(&folder, &format!("/inspect/v1/runs/{}/recording", at + 1)).await;
         assert_eq!((status, download), (200, std::fs::read(file).expect("a file")));
-        // What the client received, down to the byte: times, ids of frames, protobuf.
+        // Compares the client's bytes: times, ids of frames, protobuf.
         let translated = run(&["translate", utf8(file)]);
         assert_eq!(translated.stdout, *body, "run {}: {:?}", at + 1, texts(&translated));
         assert_eq!(translated.status.code(), Some(0));
@@ -281,6 +271,6 @@ fn commands_name_the_line_of_a_bad_recording_and_the_way_out() {
     assert!(code == Some(2) && err.contains("name the dialects with --from and --to"), "{err}");
     std::fs::write(folder.path("g.yaml"), "routes: [{path: /a, client: ag-ui, agent: hai, upstream: \"http://h/\"}]\n")
         .expect("a file");
-    let (code, _, err) = texts(&run(&["check", "--against", utf8(&folder.0), utf8(&folder.path("g.yaml"))]));
+    let (code, _, err) = texts(&run(&["check", "--against", utf8(folder.0.path()), utf8(&folder.path("g.yaml"))]));
     assert!(code == Some(69) && err.contains("no recordings in this folder"), "{err}");
 }

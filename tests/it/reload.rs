@@ -8,33 +8,15 @@ use super::support::client::{Client, INPUT, post, post_run};
 use super::support::eventually;
 use super::support::gateway::{Gateway, diglot};
 use super::support::sse::{CLOSED, COMPLETE_RUN, FINISHED, HEAD, assert_succeeded, complete_run, run_beginning};
+use super::support::temp_folder::TempFolder;
 use std::io::{Read, Write};
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 const RELOAD_SUCCESSFUL: &str = "diglot_config_last_reload_successful";
-
-/// A folder that is gone when the test is.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Folder {
-        static COUNT: AtomicUsize = AtomicUsize::new(0);
-        let name = format!("diglot-reload-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&path).expect("a folder");
-        Folder(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 /// A configuration with these routes to one agent, each a name and more of its keys.
 fn config_yaml(top: &str, agent: &Agent, routes: &[(&str, &str)]) -> String {
@@ -70,8 +52,8 @@ fn start_agent() -> Agent {
 
 #[tokio::test]
 async fn reloads_a_changed_file_and_ignores_a_bad_one() {
-    let (agent, folder) = (start_agent(), Folder::new());
-    let file = folder.0.join("diglot.yaml");
+    let (agent, folder) = (start_agent(), TempFolder::new());
+    let file = folder.join("diglot.yaml");
     replace_file(&file, &config_yaml("", &agent, &[("a", ""), ("b", "")]));
     let mut gateway = Gateway::start_with_config(&file, &[]).await;
     assert_eq!(gateway.metric(RELOAD_SUCCESSFUL).await, 1.0);
@@ -110,8 +92,8 @@ async fn reloads_a_changed_file_and_ignores_a_bad_one() {
 /// Changes that need a new process are reported, and all others are applied.
 #[tokio::test]
 async fn names_changes_that_need_a_restart() {
-    let (agent, folder) = (start_agent(), Folder::new());
-    let (file, run_dir) = (folder.0.join("diglot.yaml"), folder.0.join("run"));
+    let (agent, folder) = (start_agent(), TempFolder::new());
+    let (file, run_dir) = (folder.join("diglot.yaml"), folder.join("run"));
     let kept = format!("run_dir: {}", run_dir.display());
     replace_file(&file, &config_yaml(&kept, &agent, &[("a", "")]));
     let mut gateway = Gateway::start_with_config(&file, &[]).await;
@@ -134,16 +116,16 @@ async fn names_changes_that_need_a_restart() {
 /// A mounted ConfigMap: the file is a link into `..data`, which is a link that is replaced.
 #[tokio::test]
 async fn reloads_when_a_symlink_is_switched() {
-    let (agent, folder) = (start_agent(), Folder::new());
+    let (agent, folder) = (start_agent(), TempFolder::new());
     for (name, route) in [("one", "a"), ("two", "b")] {
-        std::fs::create_dir(folder.0.join(name)).expect("a folder");
-        replace_file(&folder.0.join(name).join("diglot.yaml"), &config_yaml("", &agent, &[(route, "")]));
+        std::fs::create_dir(folder.join(name)).expect("a folder");
+        replace_file(&folder.join(name).join("diglot.yaml"), &config_yaml("", &agent, &[(route, "")]));
     }
-    symlink("one", folder.0.join("..data")).expect("a link");
-    symlink("..data/diglot.yaml", folder.0.join("diglot.yaml")).expect("a link");
-    let mut gateway = Gateway::start_with_config(&folder.0.join("diglot.yaml"), &[]).await;
-    symlink("two", folder.0.join("..next")).expect("a link");
-    std::fs::rename(folder.0.join("..next"), folder.0.join("..data")).expect("a link");
+    symlink("one", folder.join("..data")).expect("a link");
+    symlink("..data/diglot.yaml", folder.join("diglot.yaml")).expect("a link");
+    let mut gateway = Gateway::start_with_config(&folder.join("diglot.yaml"), &[]).await;
+    symlink("two", folder.join("..next")).expect("a link");
+    std::fs::rename(folder.join("..next"), folder.join("..data")).expect("a link");
     let changes = gateway.next_log("configuration reloaded").await["changes"].clone();
     assert_eq!(changes, "routes added: b; routes removed: a");
 }
@@ -153,8 +135,8 @@ async fn reloads_when_a_symlink_is_switched() {
 async fn keeps_runs_of_a_removed_route_open() {
     let (first, rest) = (HEAD.to_owned() + &run_beginning(), CLOSED.to_owned() + FINISHED);
     let agent = Agent::with_script(vec![Step::Read, write(first), Step::Pause, write(rest)]);
-    let folder = Folder::new();
-    let file = folder.0.join("diglot.yaml");
+    let folder = TempFolder::new();
+    let file = folder.join("diglot.yaml");
     replace_file(&file, &config_yaml("", &agent, &[("a", ", max_streams: 1"), ("b", ", max_streams: 1")]));
     let mut gateway = Gateway::start_with_config(&file, &[]).await;
     let mut clients = Vec::new();
@@ -193,8 +175,8 @@ async fn keeps_runs_of_a_removed_route_open() {
 /// Limits that did not change go on counting.
 #[tokio::test]
 async fn keeps_quotas_across_reloads() {
-    let (agent, folder) = (start_agent(), Folder::new());
-    let file = folder.0.join("diglot.yaml");
+    let (agent, folder) = (start_agent(), TempFolder::new());
+    let file = folder.join("diglot.yaml");
     let limits =
         "rate_limits: [{name: few, key: address, requests: 2, per: 24h}, {name: other, key: address, requests: N}]";
     let text = |n| {
@@ -216,8 +198,8 @@ async fn keeps_quotas_across_reloads() {
 /// Requests that come while the configuration changes all the time are answered by one of the two, and never by neither.
 #[tokio::test]
 async fn serves_every_request_during_repeated_reloads() {
-    let (agent, folder) = (start_agent(), Folder::new());
-    let file = folder.0.join("diglot.yaml");
+    let (agent, folder) = (start_agent(), TempFolder::new());
+    let file = folder.join("diglot.yaml");
     let texts = [
         config_yaml("", &agent, &[("a", "")]),
         config_yaml("keep_alive: 3s", &agent, &[("b", ""), ("a", ", guard: strict, timeouts: {idle: 9s}")]),
@@ -262,8 +244,8 @@ async fn serves_every_request_during_repeated_reloads() {
 #[tokio::test]
 async fn accepts_admin_commands_on_its_socket() {
     use std::os::unix::fs::PermissionsExt;
-    let (agent, folder) = (start_agent(), Folder::new());
-    let (file, run_dir) = (folder.0.join("diglot.yaml"), folder.0.join("run"));
+    let (agent, folder) = (start_agent(), TempFolder::new());
+    let (file, run_dir) = (folder.join("diglot.yaml"), folder.join("run"));
     let top = format!("run_dir: {}\nauth: {{api_keys: []}}", run_dir.display());
     replace_file(&file, &config_yaml(&top, &agent, &[("a", ", upstream_headers: {authorization: hunter2}")]));
     let run = |arguments: &[&str]| {
@@ -321,8 +303,8 @@ async fn accepts_admin_commands_on_its_socket() {
 async fn ignores_the_first_sigterm_after_a_drain_command() {
     let (first, rest) = (HEAD.to_owned() + &run_beginning(), CLOSED.to_owned() + FINISHED);
     let agent = Agent::with_script(vec![Step::Read, write(first), Step::Pause, write(rest)]);
-    let folder = Folder::new();
-    let (file, run_dir) = (folder.0.join("diglot.yaml"), folder.0.join("run"));
+    let folder = TempFolder::new();
+    let (file, run_dir) = (folder.join("diglot.yaml"), folder.join("run"));
     replace_file(&file, &config_yaml(&format!("run_dir: {}", run_dir.display()), &agent, &[("a", "")]));
     for cut in [false, true] {
         let mut gateway = Gateway::start_with_config(&file, &[]).await;
@@ -348,8 +330,8 @@ async fn ignores_the_first_sigterm_after_a_drain_command() {
 /// A process that was killed leaves its sockets behind; the next one starts over them.
 #[tokio::test]
 async fn restarts_over_the_sockets_of_a_killed_process() {
-    let (agent, folder) = (start_agent(), Folder::new());
-    let (file, run_dir) = (folder.0.join("diglot.yaml"), folder.0.join("run"));
+    let (agent, folder) = (start_agent(), TempFolder::new());
+    let (file, run_dir) = (folder.join("diglot.yaml"), folder.join("run"));
     let text = config_yaml(&format!("run_dir: {}", run_dir.display()), &agent, &[("a", "")]);
     replace_file(&file, &text);
     let mut gateway = Gateway::start_with_config(&file, &[]).await;

@@ -1,6 +1,7 @@
 //! The systemd unit, and the process's notifications. `systemd-analyze` checks the unit; `tests/it/packaging/boot` is
 //! the script with which a real systemd ran it.
 
+use super::super::support::temp_folder::TempFolder;
 use super::{read_text, repository_path, run_command};
 use crate::support::agent::Agent;
 use crate::support::gateway::{Gateway, Process, diglot};
@@ -10,7 +11,6 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 const UNIT: &str = "deploy/systemd/diglot.service";
 
@@ -18,15 +18,11 @@ const UNIT: &str = "deploy/systemd/diglot.service";
 const EXPOSURE: f64 = 1.5;
 
 /// A folder that is gone when the test is.
-struct Folder(PathBuf);
+struct Folder(TempFolder);
 
 impl Folder {
     fn new() -> Folder {
-        static COUNT: AtomicUsize = AtomicUsize::new(0);
-        let name = format!("diglot-systemd-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&path).expect("a folder");
-        Folder(path)
+        Folder(TempFolder::new())
     }
 
     /// A configuration with its `run_dir` here.
@@ -37,12 +33,6 @@ impl Folder {
         let route = format!("{{name: a, path: /a, client: ag-ui, agent: ag-ui, upstream: \"{url}\"}}");
         std::fs::write(&file, format!("{top}\nroutes: [{route}]\n")).expect("a file");
         file
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
@@ -101,7 +91,7 @@ fn unit_matches_drain_times_and_exit_codes() {
 #[test]
 fn make_install_adapts_the_paths_of_the_unit() {
     let folder = Folder::new();
-    let (here, program) = (folder.0.display(), env!("CARGO_BIN_EXE_diglot"));
+    let (here, program) = (folder.0.path().display(), env!("CARGO_BIN_EXE_diglot"));
     let mut make = Command::new("make");
     make.arg("--directory").arg(repository_path("")).args([
         "install",

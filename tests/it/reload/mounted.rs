@@ -4,7 +4,7 @@
 use super::super::support::client::{Client, INPUT, post, post_run, send_request};
 use super::super::support::sse::{COMPLETE_RUN, assert_succeeded};
 use super::super::support::{eventually, sha256};
-use super::{Folder, RELOAD_SUCCESSFUL, config_yaml, replace_file, start_agent};
+use super::{RELOAD_SUCCESSFUL, TempFolder, config_yaml, replace_file, start_agent};
 use crate::support::gateway::Gateway;
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -43,8 +43,8 @@ fn request_with_key(path: &str, key: &str) -> String {
 
 #[tokio::test]
 async fn reloads_mounted_files_without_losing_requests() {
-    let (agent, folder) = (start_agent(), Folder::new());
-    let (config, secret) = (folder.0.join("config"), folder.0.join("secret"));
+    let (agent, folder) = (start_agent(), TempFolder::new());
+    let (config, secret) = (folder.join("config"), folder.join("secret"));
     // Read by a name that starts at the directory of the configuration.
     let auth = "auth: {api_keys: [{name: partners, file: ../secret/keys.yaml}]}";
     let before = config_yaml(auth, &agent, &[("a", "")]);
@@ -89,8 +89,8 @@ async fn reloads_mounted_files_without_losing_requests() {
 /// In place, without a rename, as editors and `cp` do it.
 #[tokio::test]
 async fn ignores_a_half_written_or_missing_file() {
-    let (agent, folder) = (start_agent(), Folder::new());
-    let file = folder.0.join("diglot.yaml");
+    let (agent, folder) = (start_agent(), TempFolder::new());
+    let file = folder.join("diglot.yaml");
     let whole = config_yaml("", &agent, &[("a", "")]);
     replace_file(&file, &whole);
     let mut gateway = Gateway::start_with_config(&file, &[]).await;
@@ -119,8 +119,8 @@ async fn ignores_a_half_written_or_missing_file() {
 /// A secret that changes is no line of the log.
 #[tokio::test]
 async fn does_not_log_a_changed_secret() {
-    let (agent, folder) = (start_agent(), Folder::new());
-    let file = folder.0.join("diglot.yaml");
+    let (agent, folder) = (start_agent(), TempFolder::new());
+    let file = folder.join("diglot.yaml");
     let text =
         |secret: &str| config_yaml("", &agent, &[("a", &format!(", upstream_headers: {{authorization: {secret}}}"))]);
     replace_file(&file, &text("hunter2"));

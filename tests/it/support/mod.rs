@@ -13,6 +13,7 @@ pub mod http2;
 pub mod prometheus;
 pub mod redis;
 pub mod sse;
+pub mod temp_folder;
 pub mod tls;
 
 use aws_lc_rs::digest::{SHA256, digest};

@@ -3,14 +3,14 @@
 use super::client;
 use super::eventually;
 use super::gateway::Process;
+use super::temp_folder::TempFolder;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Interval of scrapes and rules: `rate` needs two samples, which are there within a second or two.
@@ -38,7 +38,7 @@ pub fn promtool(args: &[&str], stdin: &str) -> Output {
 pub struct Prometheus {
     /// before its folder, so that it has ended when the folder is removed
     _process: Process,
-    _folder: Folder,
+    _folder: TempFolder,
     address: SocketAddr,
     targets: usize,
 }
@@ -46,7 +46,7 @@ pub struct Prometheus {
 impl Prometheus {
     /// Starts one and waits until it serves. It scrapes `/metrics` of the targets, and keeps the rules of these files.
     pub async fn start_scraping(targets: &[SocketAddr], rules: &[&Path]) -> Prometheus {
-        let folder = Folder::new();
+        let folder = TempFolder::new();
         let rules = rules.iter().map(|path| std::path::absolute(path).expect("a path"));
         let listed = targets.iter().map(ToString::to_string).collect::<Vec<_>>();
         // JSON is YAML.
@@ -55,10 +55,10 @@ impl Prometheus {
             "rule_files": rules.collect::<Vec<_>>(),
             "scrape_configs": [{"job_name": "diglot", "static_configs": [{"targets": listed}]}],
         });
-        let file = folder.0.join("prometheus.yaml");
+        let file = folder.join("prometheus.yaml");
         std::fs::write(&file, config.to_string()).expect("a file in the temporary folder");
         let mut command = Command::new("prometheus");
-        command.arg("--config.file").arg(&file).arg("--storage.tsdb.path").arg(folder.0.join("data"));
+        command.arg("--config.file").arg(&file).arg("--storage.tsdb.path").arg(folder.join("data"));
         // The system chooses the port; the log has it.
         command.args(["--web.listen-address", "127.0.0.1:0", "--log.format", "json"]);
         if let Err(error) = Command::new("prometheus").arg("--version").output() {
@@ -143,22 +143,4 @@ fn percent_encode(text: &str) -> String {
 
 fn tool_missing(name: &str, error: &std::io::Error) -> ! {
     panic!("these tests need {name} ({error}): run `.githooks/setup tests`, or install the package prometheus")
-}
-
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Folder {
-        static COUNT: AtomicUsize = AtomicUsize::new(0);
-        let name = format!("diglot-it-prometheus-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&path).expect("a folder in the temporary folder");
-        Folder(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }

@@ -1,41 +1,18 @@
 //! An authority made by `openssl`, and its certificates.
 
+use super::super::support::temp_folder::TempFolder;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
-/// A folder that is gone when the test is.
-pub struct Folder(pub PathBuf);
-
-impl Folder {
-    pub fn new() -> Folder {
-        static COUNT: AtomicUsize = AtomicUsize::new(0);
-        let name = format!("diglot-up-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&path).expect("a folder");
-        Folder(path)
-    }
-
-    pub fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 /// An authority: `NAME.pem` and `NAME.key` in its folder, and so are its certificates.
 pub struct Authority<'f> {
-    folder: &'f Folder,
+    folder: &'f TempFolder,
     name: String,
 }
 
@@ -55,16 +32,16 @@ fn openssl(folder: &Path, arguments: &str) {
 const NEW: &str = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 30";
 
 impl<'f> Authority<'f> {
-    pub fn new(folder: &'f Folder, name: &str) -> Authority<'f> {
+    pub fn new(folder: &'f TempFolder, name: &str) -> Authority<'f> {
         openssl(
-            &folder.0,
+            folder.path(),
             &format!("{NEW} -subj /CN={name} -keyout {name}.key -out {name}.pem -addext keyUsage=keyCertSign,cRLSign"),
         );
         Authority { folder, name: name.to_owned() }
     }
 
     pub fn pem(&self) -> PathBuf {
-        self.folder.path(&format!("{}.pem", self.name))
+        self.folder.join(&format!("{}.pem", self.name))
     }
 
     /// A certificate for a host, or for a client.
@@ -75,14 +52,14 @@ impl<'f> Authority<'f> {
 
 impl CertifiedKey {
     /// Creates a self-signed certificate.
-    pub fn self_signed(folder: &Folder, file: &str, host: &str) -> CertifiedKey {
+    pub fn self_signed(folder: &TempFolder, file: &str, host: &str) -> CertifiedKey {
         CertifiedKey::create(folder, "", file, host)
     }
 
-    fn create(folder: &Folder, by: &str, file: &str, host: &str) -> CertifiedKey {
+    fn create(folder: &TempFolder, by: &str, file: &str, host: &str) -> CertifiedKey {
         let what = format!("-addext subjectAltName=DNS:{host} -addext basicConstraints=critical,CA:FALSE");
-        openssl(&folder.0, &format!("{NEW} {by} -subj /CN={host} -keyout {file}.key -out {file}.pem {what}"));
-        CertifiedKey { cert: folder.path(&format!("{file}.pem")), key: folder.path(&format!("{file}.key")) }
+        openssl(folder.path(), &format!("{NEW} {by} -subj /CN={host} -keyout {file}.key -out {file}.pem {what}"));
+        CertifiedKey { cert: folder.join(&format!("{file}.pem")), key: folder.join(&format!("{file}.key")) }
     }
 
     /// Returns a server with it that supports these protocols, and requests client certificates of `clients`.

@@ -1,6 +1,6 @@
 //! The choice of an endpoint and of a connection.
 
-use super::certificates::Folder;
+use super::super::support::temp_folder::TempFolder;
 use super::test_agent::{AgentConfig, AnswerMode, TestAgent};
 use super::{assert_run, open_held_run, requests_series, start_gateway, up_series, wait_until};
 use crate::support::agent::refusing_address;
@@ -89,8 +89,8 @@ pub(super) async fn wait_until_idle(gateway: &Gateway) {
 #[tokio::test]
 async fn connects_to_agents_over_unix_sockets() {
     for h2 in [false, true] {
-        let folder = Folder::new();
-        let kind = AgentConfig { socket: Some(folder.path("agent.sock")), h2, ..AgentConfig::default() };
+        let folder = TempFolder::new();
+        let kind = AgentConfig { socket: Some(folder.join("agent.sock")), h2, ..AgentConfig::default() };
         let mut agent = TestAgent::start(kind).await;
         let http = if h2 { "2" } else { "auto" };
         let upstream = format!("{{url: \"{}?key=1\", http: {http}}}", agent.url());

@@ -1,6 +1,7 @@
 //! Agents over TLS: trusted certificates, the gateway's own, and files that change while it runs.
 
-use super::certificates::{Authority, CertifiedKey, Folder};
+use super::super::support::temp_folder::TempFolder;
+use super::certificates::{Authority, CertifiedKey};
 use super::load_balancing::wait_until_idle;
 use super::test_agent::{AgentConfig, TestAgent};
 use super::{assert_run, start_gateway, wait_until};
@@ -22,7 +23,7 @@ fn trusted_ca(ca: &Path) -> String {
 
 #[tokio::test]
 async fn verifies_the_authority_and_host_of_agent_certificates() {
-    let folder = Folder::new();
+    let folder = TempFolder::new();
     let (ours, theirs) = (Authority::new(&folder, "ours"), Authority::new(&folder, "theirs"));
     let good = start_tls_agent(&ours.issue("good", "localhost"), BOTH, None).await;
     assert_run(&start_gateway(&good.url(), &trusted_ca(&ours.pem())).await).await;
@@ -70,7 +71,7 @@ async fn names_an_agent_without_tls_in_the_log() {
 
 #[tokio::test]
 async fn negotiates_the_http_version_unless_configured() {
-    let folder = Folder::new();
+    let folder = TempFolder::new();
     let authority = Authority::new(&folder, "authority");
     let pair = authority.issue("agent", "localhost");
     for (protocols, http, h2) in [
@@ -101,7 +102,7 @@ async fn negotiates_the_http_version_unless_configured() {
 
 #[tokio::test]
 async fn presents_a_client_certificate_on_request() {
-    let folder = Folder::new();
+    let folder = TempFolder::new();
     let authority = Authority::new(&folder, "authority");
     let stranger = Authority::new(&folder, "stranger");
     let pair = authority.issue("agent", "localhost");
@@ -127,7 +128,7 @@ async fn presents_a_client_certificate_on_request() {
 /// `timeouts.connect` applies to each address and includes the handshake; a slow address loses no run.
 #[tokio::test]
 async fn tries_the_next_address_after_a_stalled_handshake() {
-    let folder = Folder::new();
+    let folder = TempFolder::new();
     let authority = Authority::new(&folder, "authority");
     let silent = Agent::with_script(vec![Step::WaitForClose]);
     let agent = start_tls_agent(&authority.issue("agent", "localhost"), BOTH, None).await;
@@ -144,20 +145,20 @@ async fn tries_the_next_address_after_a_stalled_handshake() {
 /// and no older connection is reused.
 #[tokio::test]
 async fn uses_changed_certificate_files_for_new_connections() {
-    let folder = Folder::new();
+    let folder = TempFolder::new();
     let (old, new) = (Authority::new(&folder, "old"), Authority::new(&folder, "new"));
     let ours = [old.issue("ours-old", "gateway"), new.issue("ours-new", "gateway")];
     let put = |pair: &CertifiedKey, ca: &Authority<'_>| {
         for (from, to) in [(&pair.cert, "cert.pem"), (&pair.key, "key.pem"), (&ca.pem(), "ca.pem")] {
             // Like a mounted Secret: a link that changes its target.
-            let next = folder.path("next");
+            let next = folder.join("next");
             std::os::unix::fs::symlink(from, &next).expect("a link");
-            std::fs::rename(&next, folder.path(to)).expect("a folder");
+            std::fs::rename(&next, folder.join(to)).expect("a folder");
         }
     };
     put(&ours[0], &old);
     let mut agent = start_tls_agent(&old.issue("agent-old", "localhost"), BOTH, Some(&old.pem())).await;
-    let file = |name: &str| folder.path(name).display().to_string();
+    let file = |name: &str| folder.join(name).display().to_string();
     let more = format!(
         ", upstream_tls: {{ca: {}, cert: {}, key: {}}}, ejection: {{failures: 1000, for: 1ms}}",
         file("ca.pem"),
@@ -168,8 +169,8 @@ async fn uses_changed_certificate_files_for_new_connections() {
     assert_run(&gateway).await;
     wait_until_idle(&gateway).await;
     // Half a change is not loaded: this key does not belong to that certificate.
-    std::fs::remove_file(folder.path("key.pem")).expect("a link");
-    std::os::unix::fs::symlink(&ours[1].key, folder.path("key.pem")).expect("a link");
+    std::fs::remove_file(folder.join("key.pem")).expect("a link");
+    std::os::unix::fs::symlink(&ours[1].key, folder.join("key.pem")).expect("a link");
     let line = gateway.next_log("certificates for upstreams cannot be used; the last good ones stay").await;
     assert!(line["cause"].as_str().is_some_and(|cause| cause.contains("key.pem")), "{line}");
     assert_run(&gateway).await;
@@ -185,12 +186,12 @@ async fn uses_changed_certificate_files_for_new_connections() {
 
 #[test]
 fn reports_unusable_certificate_files_at_startup() {
-    let folder = Folder::new();
+    let folder = TempFolder::new();
     let authority = Authority::new(&folder, "authority");
     let (one, other) = (authority.issue("one", "one"), authority.issue("other", "other"));
-    let empty = folder.path("empty.pem");
+    let empty = folder.join("empty.pem");
     std::fs::write(&empty, "nothing\n").expect("a file");
-    let broken = folder.path("broken.pem");
+    let broken = folder.join("broken.pem");
     std::fs::write(&broken, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n").expect("a file");
     let pem = authority.pem();
     let identity = |cert: &Path, key: &Path| format!("cert: {}, key: {}", cert.display(), key.display());
