@@ -3,6 +3,7 @@
 //! Each row has the HTTP status, headers and problem document of a rejection before the stream begins, the RUN_ERROR
 //! code of a later failure, and a hint. Internal details are logged, never sent to the client.
 
+use crate::translate::{RunStateLimit, StreamError};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -257,6 +258,25 @@ pub struct Rejection {
     pub(crate) policy: Option<Arc<str>>,
     /// sent in addition to the row's headers
     pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl From<&StreamError> for RejectionKind {
+    /// Returns the kind with which a run ends whose stream cannot be translated further.
+    fn from(fault: &StreamError) -> RejectionKind {
+        match fault {
+            StreamError::Truncated { .. } => RejectionKind::UpstreamTruncated,
+            StreamError::Framing(_)
+            | StreamError::TooMuchState(RunStateLimit::PendingText { .. } | RunStateLimit::WrittenEvent { .. }) => {
+                RejectionKind::FrameTooLarge
+            }
+            StreamError::TooMuchState(
+                RunStateLimit::OpenItems | RunStateLimit::ListElements | RunStateLimit::RetainedIds,
+            ) => RejectionKind::TooMuchOpen,
+            StreamError::ForbiddenTool(_) => RejectionKind::ToolNotAllowed,
+            StreamError::OverBudget(_) => RejectionKind::RunLimitReached,
+            StreamError::Violation(_) => RejectionKind::ProtocolViolation,
+        }
+    }
 }
 
 impl From<RejectionKind> for Rejection {

@@ -116,11 +116,11 @@ async fn set_mode(State(state): State<InspectState>, Json(change): Json<ModeChan
     let until = Instant::now() + Duration::from_secs(seconds);
     internal_event::CaptureModeSet {
         routes: &change.route,
-        mode: change.mode.map(|mode| name_of(INSPECT, &mode.into())),
+        mode: change.mode.map(|mode| name_of(INSPECT, &mode)),
         seconds,
     }
     .emit();
-    let set = change.mode.map(|mode| ModeOverride { route: change.route.clone(), mode: mode.into(), until });
+    let set = change.mode.map(|mode| ModeOverride { route: change.route.clone(), mode, until });
     state.captures.set_override(&change.route, set);
     Json(RouteModes::new(&config, &state.captures)).into_response()
 }

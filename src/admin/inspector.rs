@@ -6,6 +6,7 @@
 
 use super::inspect::{self, InspectState};
 use super::page;
+use crate::telemetry::Metrics;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use axum::Router;
 use axum::extract::{Request, State};
@@ -42,23 +43,35 @@ impl InspectorToken {
     }
 }
 
-pub(crate) fn router(inspect: InspectState, status: Router, token: InspectorToken) -> Router {
-    let secured = inspect::router(inspect).merge(status).layer(from_fn_with_state(token, require_token));
-    page::router().merge(secured).layer(axum::middleware::from_fn(require_own_site))
+/// The checks of each request, and their counter.
+#[derive(Clone)]
+struct InspectorGuard {
+    token: InspectorToken,
+    metrics: Arc<Metrics>,
 }
 
-async fn require_token(State(token): State<InspectorToken>, request: Request, next: Next) -> Response {
-    if token.is_sent_in(request.headers()) {
+pub(crate) fn router(inspect: InspectState, status: Router, token: InspectorToken, metrics: Arc<Metrics>) -> Router {
+    let guard = InspectorGuard { token, metrics };
+    let secured = inspect::router(inspect).merge(status).layer(from_fn_with_state(guard.clone(), require_token));
+    page::router().merge(secured).layer(from_fn_with_state(guard, require_own_site))
+}
+
+async fn require_token(State(guard): State<InspectorGuard>, request: Request, next: Next) -> Response {
+    if guard.token.is_sent_in(request.headers()) {
         return next.run(request).await;
     }
+    // Only counted: any process of the machine could fill the log.
+    guard.metrics.process.inspector_refused.inc();
     let text = "this needs the token of the page's address, which `diglot inspect url` prints\n";
     (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")], text).into_response()
 }
 
-async fn require_own_site(request: Request, next: Next) -> Response {
-    let mut response = match is_own_site(request.headers()) {
-        true => next.run(request).await,
-        false => (StatusCode::FORBIDDEN, "the inspector answers only its own page on this machine\n").into_response(),
+async fn require_own_site(State(guard): State<InspectorGuard>, request: Request, next: Next) -> Response {
+    let mut response = if is_own_site(request.headers()) {
+        next.run(request).await
+    } else {
+        guard.metrics.process.inspector_refused.inc();
+        (StatusCode::FORBIDDEN, "the inspector answers only its own page on this machine\n").into_response()
     };
     let headers = response.headers_mut();
     for (name, value) in [

@@ -93,7 +93,12 @@ impl<'a> PlaneBuilder<'a> {
         let swap_gateway = self.add_data(server, planes.data, Arc::clone(gateway), clusters);
         self.add_status(server, STATUS, planes.status, status_routes.clone());
         if !planes.inspector.is_empty() {
-            let routes = admin::inspector(inspect.clone(), status_routes.clone(), planes.inspector_token);
+            let routes = admin::inspector(
+                inspect.clone(),
+                status_routes.clone(),
+                planes.inspector_token,
+                Arc::clone(self.metrics),
+            );
             self.add_status(server, INSPECTOR, planes.inspector, routes);
         }
         swap_gateway

@@ -5,14 +5,13 @@ use super::output::{CliExit, CliFailure, CliResult, print_error, print_line, wit
 use super::recorded_agent::read_recording_file;
 use super::stream_failure;
 use crate::codec::Framing;
-use crate::codec::sse::SseLimits;
 use crate::config::dialect_text::format_dialect;
 use crate::config::{Config, RouteConfig};
+use crate::error::RejectionKind;
 use crate::inspect::{CaptureStep, RECORDING_START, RecordedRun, ReplayedStream, StreamSettings};
 use crate::translate::{AllowedTools, ConversationState, request};
 use std::fs::{self, File};
 use std::io::Read;
-use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -113,17 +112,13 @@ fn find_route<'c>(config: &'c Config, run: &RecordedRun) -> Result<&'c RouteConf
 fn route_settings(config: &Config, route: &RouteConfig, run: &RecordedRun) -> Result<StreamSettings, String> {
     // A client whose dialect is detected is what it was found to be.
     let client = if route.client.is_auto { run.head.client_side()? } else { route.client };
-    let mut settings = run.settings_with(Some(route.agent), Some(client))?;
-    if !client.dialect.is_canonical() {
-        settings.framing = Framing::Sse;
-    }
+    let recorded = run.settings_with(Some(route.agent), Some(client))?;
+    let framing = if client.dialect.is_canonical() { recorded.framing } else { Framing::Sse };
     let tools = route.access.tools.as_ref();
-    settings.tools = tools.map(|names| Arc::new(AllowedTools::new(names.iter().map(String::as_str))));
-    settings.guard = route.guard;
-    settings.limits = SseLimits { line: config.limits.frame, frame: config.limits.frame };
-    settings.max_events = route.access.run.events.map(NonZero::get);
-    settings.max_bytes = route.access.run.bytes.map(NonZero::get);
-    Ok(settings)
+    let tools = tools.map(|names| Arc::new(AllowedTools::new(names.iter().map(String::as_str))));
+    let StreamSettings { client, agent, ids, frame_token, .. } = recorded;
+    let settings = StreamSettings::for_route(route, config.limits.frame, tools, client, agent, ids);
+    Ok(StreamSettings { framing, frame_token, ..settings })
 }
 
 /// Returns what would be known of the thread's earlier runs, which depends on the dialects if there is a request.
@@ -141,7 +136,7 @@ fn translate(settings: &StreamSettings, conversation: ConversationState, run: &R
     let mut out = Vec::new();
     for (now_ms, step, bytes) in run.steps() {
         if let Err(fault) = stream.apply(now_ms, step, bytes, &mut out) {
-            let code = stream_failure::rejection_kind(&fault).code().to_owned();
+            let code = RejectionKind::from(&fault).code().to_owned();
             // The gateway's own message, unless the recording has another.
             let failure = recorded_failure(run, &code).unwrap_or_else(|| (code, stream_failure::message(&fault)));
             let _ = stream.apply(now_ms, &CaptureStep::Failed(Box::new(failure)), &[], &mut out);

@@ -6,6 +6,7 @@
 use super::input::IoFailure;
 use super::input_framing::ProtobufInput;
 use super::recording_reader::{ReadStop, read_recording};
+use super::terminal_text::is_unsafe;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -272,13 +273,8 @@ impl fmt::Display for MemberDifference {
 /// Formats a value on one line that draws nothing on a terminal.
 fn printable(value: &Value) -> String {
     let text = value.to_string();
-    let shown: String = text.chars().take(MAX_VALUE_CHARS).map(|c| if is_drawn(c) { c } else { '\u{fffd}' }).collect();
+    let shown: String = text.chars().take(MAX_VALUE_CHARS).map(|c| if is_unsafe(c) { '\u{fffd}' } else { c }).collect();
     if shown.chars().count() < text.chars().count() { format!("{shown}…") } else { shown }
-}
-
-/// Returns false for control characters and those that change the direction of text.
-fn is_drawn(c: char) -> bool {
-    !c.is_control() && !matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The capture modes that `record` sets, and what they were.
+//! Sets the capture modes for `record`, and restores the earlier ones.
 
 use super::capture_modes::{fetch_modes, set_mode};
 use super::output::CliFailure;
@@ -16,7 +16,7 @@ pub(super) struct RecordingModes<'a> {
     run_dir: &'a Path,
     routes: &'a str,
     mode: &'static str,
-    /// routes whose mode was set, and what somebody else had set there
+    /// routes whose mode was set, and the mode that another command had set there
     changed: BTreeMap<String, Option<EarlierMode>>,
 }
 
@@ -43,7 +43,7 @@ impl<'a> RecordingModes<'a> {
                 let earlier = until.map(|until| EarlierMode { mode: route.mode.clone(), until });
                 self.changed.insert(route.route.clone(), earlier);
             }
-            // What somebody else has set meanwhile is not lowered.
+            // Leaves more than this, which another command has set meanwhile.
             let mode = if is_enough { route.mode.as_str() } else { self.mode };
             set_mode(self.run_dir, &route.route, Some(mode), MODE_TIME).await?;
         }

@@ -88,7 +88,7 @@ fn show_char(c: char, marks: usize) -> (Cow<'static, str>, usize) {
 }
 
 /// Returns whether a terminal would do something else than draw this character in its place.
-fn is_unsafe(c: char) -> bool {
+pub(super) fn is_unsafe(c: char) -> bool {
     c.is_control()
         || matches!(c,
             // Marks and overrides of the direction.

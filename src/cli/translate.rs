@@ -15,6 +15,7 @@ use crate::codec::sse::SseLimits;
 use crate::config;
 use crate::config::process::ALLOWS_SHORTCUT;
 use crate::dialect::PeerDialect;
+use crate::error::RejectionKind;
 use crate::inspect::RecordedRun;
 use crate::translate::explain_trace::ExplainTrace;
 use crate::translate::roundtrip::{self, RoundTrip, RoundTripOutcome};
@@ -423,7 +424,7 @@ impl<W: Write> TranslateJob<'_, W> {
         }
         if let Err(fault) = end {
             let report = self.stream.report();
-            let kind = stream_failure::rejection_kind(&fault);
+            let kind = RejectionKind::from(&fault);
             let what = match &fault {
                 StreamError::Truncated { .. } => {
                     Some(describe_empty_input(self.arguments.from, report).unwrap_or_else(|| fault.to_string()))

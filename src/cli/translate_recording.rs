@@ -9,6 +9,7 @@ use super::stream_failure;
 use super::translate_explain::TranslateExplainer;
 use crate::codec::Framing;
 use crate::dialect::Dialect;
+use crate::error::RejectionKind;
 use crate::inspect::{CaptureStep, RecordedRun, RecordingEnd, ReplayedStream, StreamSettings};
 use crate::translate::explain_trace::ExplainTrace;
 use crate::translate::{GuardMode, RunIds, StreamError};
@@ -137,7 +138,7 @@ impl RecordingJob<'_> {
             if !matches!(fault, StreamError::Violation(_)) {
                 self.report(format_args!("{fault}; the output ends with an error event"));
             }
-            let code = stream_failure::rejection_kind(fault).code().to_owned();
+            let code = RejectionKind::from(fault).code().to_owned();
             let failed = CaptureStep::Failed(Box::new((code, stream_failure::message(fault))));
             // Cannot fail.
             let _ = self.stream.apply(now_ms, &failed, &[], &mut self.out);

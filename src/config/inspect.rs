@@ -1,11 +1,13 @@
 //! Settings for the inspector, which shows what both sides of a run said.
 
 use regex::Regex;
+use serde::Deserialize;
 
 pub(crate) use super::file::InspectConfig;
 
 /// The extent of a capture.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum CaptureMode {
     /// Nothing.
     #[default]

@@ -460,7 +460,7 @@ mod tests {
         }
         let document = format!("{{{}}}", (0..20_000).map(|name| format!("\"{name}\":0")).collect::<Vec<_>>().join(","));
         assert_eq!(apply_often(&document, r#"[{"op":"replace","path":"/0","value":1}]"#, 1).1, 0);
-        // What agents send anew may be opened each time, unless that takes more than eight times as much.
+        // Opens values that agents send anew each time, unless they take more than eight times their text.
         for (element, opens_all) in [("0.123456789,", true), ("0,", false)] {
             let list = format!("[{}0]", element.repeat(100));
             let renew = format!(r#"[{{"op":"replace","path":"/l","value":{list}}},{{"op":"remove","path":"/l/0"}}]"#);

@@ -1,40 +1,33 @@
 //! Translates a run's input again, one event at a time, and explains each.
 
 use super::capture_step::CaptureStep;
+use super::replayed_stream::ReplayedStream;
 use super::row::{AlignedRow, CarriedNames, RowCause, RowCount, RowEvent};
 use super::stream_settings::StreamSettings;
 use crate::codec::sse::{SseDecoder, SseLimits, SseStep};
 use crate::codec::{Framing, json};
 use crate::event::Json;
+use crate::translate::ConversationState;
 use crate::translate::explain_trace::{ExplainTrace, TraceEntry};
-use crate::translate::{ConversationState, Stream};
 
 #[derive(Debug)]
 pub(crate) struct RunAligner {
-    stream: Stream,
+    stream: ReplayedStream,
     /// finds the agent's events in the same bytes that the stream reads
     frames: SseDecoder,
     framing: Framing,
     out: Vec<u8>,
     rows: u64,
-    /// set once the stream reads no further
-    stopped: bool,
 }
 
 impl RunAligner {
     pub(crate) fn new(settings: &StreamSettings, conversation: ConversationState) -> RunAligner {
         // Protobuf frames are shown as the JSON that they stand for.
         let settings = StreamSettings { framing: Framing::Sse, ..settings.clone() };
-        let mut stream = settings.create_stream(conversation);
+        let mut stream = ReplayedStream::new(&settings, conversation);
         stream.report_mut().trace = Some(Box::new(ExplainTrace::default()));
-        RunAligner {
-            stream,
-            frames: SseDecoder::new(settings.limits),
-            framing: Framing::Sse,
-            out: Vec::new(),
-            rows: 0,
-            stopped: false,
-        }
+        let frames = SseDecoder::new(settings.limits);
+        RunAligner { stream, frames, framing: Framing::Sse, out: Vec::new(), rows: 0 }
     }
 
     /// Takes the next step of the run, at `now_ms` since the epoch, and appends the rows that it completes.
@@ -46,47 +39,33 @@ impl RunAligner {
         bytes: &[u8],
         rows: &mut Vec<AlignedRow>,
     ) {
-        match step {
+        if let CaptureStep::Read(_) = step {
+            return self.read(now_ms, at_ms, step, bytes, rows);
+        }
+        let fault = self.push(now_ms, step, bytes);
+        let (cause, note) = match step {
             CaptureStep::Responded(framing) => {
                 self.framing = *framing;
-                self.stream.read_as(*framing);
+                return;
             }
-            CaptureStep::Followed(run_id) => self.stream.follow_run(run_id.as_deref()),
-            CaptureStep::Read(_) => self.read(now_ms, at_ms, bytes, rows),
+            CaptureStep::Followed(_) | CaptureStep::Read(_) => return,
             CaptureStep::Reconnected => {
-                self.stream.resume();
                 self.frames = SseDecoder::new(SseLimits::UNLIMITED);
-                self.push_row(at_ms, None, RowCause::Mark, Some("another connection to the agent continues"), rows);
+                (RowCause::Mark, "another connection to the agent continues")
             }
             CaptureStep::BodyEnded => {
-                let end = self.stream.finish(now_ms, &mut self.out);
-                while let SseStep::Frame(frame) = self.frames.finish() {
-                    let is_cut = json::parse_open_object(&frame.data).is_err();
-                    let note = is_cut.then_some("the agent's stream was cut within this event");
-                    self.push_row(at_ms, Some(event(&frame.data)), RowCause::Held, note, rows);
-                    if let Some(row) = rows.last_mut().filter(|_| is_cut) {
-                        row.cause = RowCause::Dropped;
-                    }
-                }
-                let note = end.err().map(|fault| fault.to_string());
-                let note = note.as_deref().unwrap_or("the agent's stream ended");
-                self.push_row(at_ms, None, RowCause::End, Some(note), rows);
+                self.push_last_event(at_ms, rows);
+                (RowCause::End, fault.as_deref().unwrap_or("the agent's stream ended"))
             }
-            CaptureStep::Failed(failure) => {
-                let (code, message) = &**failure;
-                self.stream.fail(code, message, now_ms, &mut self.out);
-                self.push_row(at_ms, None, RowCause::Gateway, Some("the gateway ended the run"), rows);
-            }
-            CaptureStep::Cancelled => {
-                self.stream.cancel(now_ms, &mut self.out);
-                self.push_row(at_ms, None, RowCause::Gateway, Some("the run was stopped"), rows);
-            }
-        }
+            CaptureStep::Failed(_) => (RowCause::Gateway, "the gateway ended the run"),
+            CaptureStep::Cancelled => (RowCause::Gateway, "the run was stopped"),
+        };
+        self.push_row(at_ms, None, cause, Some(note), rows);
     }
 
-    fn read(&mut self, now_ms: i64, at_ms: u64, bytes: &[u8], rows: &mut Vec<AlignedRow>) {
+    fn read(&mut self, now_ms: i64, at_ms: u64, step: &CaptureStep, bytes: &[u8], rows: &mut Vec<AlignedRow>) {
         if self.framing == Framing::Proto {
-            self.push_bytes(now_ms, bytes);
+            self.push(now_ms, step, bytes);
             let note = format!("{} bytes of protobuf", bytes.len());
             let agent = RowEvent { kind: None, data: None };
             self.push_row(at_ms, Some(agent), RowCause::Held, Some(&note), rows);
@@ -94,7 +73,7 @@ impl RunAligner {
         }
         // Both decoders complete a frame at the same line.
         for line in bytes.split_inclusive(|byte| matches!(byte, b'\n' | b'\r')) {
-            let fault = self.push_bytes(now_ms, line);
+            let fault = self.push(now_ms, step, line);
             let mut rest = line;
             match self.frames.next(&mut rest) {
                 SseStep::Frame(frame) => {
@@ -110,13 +89,20 @@ impl RunAligner {
     }
 
     /// Returns the error that stopped the stream, once.
-    fn push_bytes(&mut self, now_ms: i64, bytes: &[u8]) -> Option<String> {
-        if self.stopped {
-            return None;
+    fn push(&mut self, now_ms: i64, step: &CaptureStep, bytes: &[u8]) -> Option<String> {
+        self.stream.apply(now_ms, step, bytes, &mut self.out).err().map(|fault| fault.to_string())
+    }
+
+    /// Adds the row of an event that lacks its end.
+    fn push_last_event(&mut self, at_ms: u64, rows: &mut Vec<AlignedRow>) {
+        while let SseStep::Frame(frame) = self.frames.finish() {
+            let is_cut = json::parse_open_object(&frame.data).is_err();
+            let note = is_cut.then_some("the agent's stream was cut within this event");
+            self.push_row(at_ms, Some(event(&frame.data)), RowCause::Held, note, rows);
+            if let Some(row) = rows.last_mut().filter(|_| is_cut) {
+                row.cause = RowCause::Dropped;
+            }
         }
-        let fault = self.stream.push(bytes, now_ms, &mut self.out).err()?;
-        self.stopped = true;
-        Some(fault.to_string())
     }
 
     fn push_row(

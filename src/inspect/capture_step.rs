@@ -21,6 +21,16 @@ pub(crate) enum CaptureStep {
     Cancelled,
 }
 
+impl CaptureStep {
+    /// Returns how many bytes of the agent's body belong to the step.
+    pub(super) const fn body_length(&self) -> usize {
+        match self {
+            CaptureStep::Read(bytes) => *bytes,
+            _ => 0,
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct LogEntry {
     /// since the epoch

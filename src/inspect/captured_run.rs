@@ -20,6 +20,36 @@ const READ_BATCH: usize = 32 << 10;
 /// About the memory of a run before its first step, its settings and entries in maps included.
 const RUN_OVERHEAD: usize = 2 << 10;
 
+/// The part of a run's log that was read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ReadPosition {
+    entries: usize,
+    bytes: usize,
+}
+
+/// A part of a run's log.
+#[derive(Debug)]
+pub(super) struct CaptureBatch {
+    entries: Vec<LogEntry>,
+    bytes: Vec<u8>,
+}
+
+impl CaptureBatch {
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Returns the entries, each with its bytes of the agent's body.
+    pub(super) fn entries(&self) -> impl Iterator<Item = (&LogEntry, &[u8])> {
+        let mut rest = self.bytes.as_slice();
+        self.entries.iter().map(move |entry| {
+            let (body, after) = rest.split_at(entry.step.body_length());
+            rest = after;
+            (entry, body)
+        })
+    }
+}
+
 /// The identity of a run, constant from its beginning.
 #[derive(Clone, Debug)]
 pub(crate) struct RunHead {
@@ -109,18 +139,23 @@ impl CapturedRun {
         CapturedRun { id, head, settings, conversation, requests, log: Mutex::new(log), budget }
     }
 
-    /// Returns how the run stands, and a number that increases with every change.
-    pub(crate) fn facts(&self) -> (RunFacts, u64) {
-        let log = self.log.lock();
-        (log.facts.clone(), log.version)
+    pub(crate) fn facts(&self) -> RunFacts {
+        self.log.lock().facts.clone()
     }
 
+    /// Returns a number that increases with every change.
     pub(crate) fn version(&self) -> u64 {
         self.log.lock().version
     }
 
     pub(crate) fn is_ended(&self) -> bool {
         self.log.lock().facts.end.is_some()
+    }
+
+    /// Returns the time since the run ended.
+    pub(super) fn age(&self) -> Option<Duration> {
+        let duration = self.log.lock().facts.end.as_ref()?.duration;
+        Some((self.head.started_at + duration).elapsed())
     }
 
     /// Returns the bytes that are kept of the agent, and those that are not.
@@ -147,20 +182,21 @@ impl CapturedRun {
         u64::try_from(now_ms - self.head.started_ms).unwrap_or(0)
     }
 
-    /// Returns entries from the one with this index, with the bytes at this offset, of about [`READ_BATCH`].
-    pub(super) fn copy_batch(&self, from: usize, offset: usize) -> (Vec<LogEntry>, Vec<u8>) {
+    /// Returns the entries behind those of earlier batches, of about [`READ_BATCH`] bytes.
+    pub(super) fn copy_batch(&self, read: &mut ReadPosition) -> CaptureBatch {
         let log = self.log.lock();
         let (mut entries, mut length) = (Vec::new(), 0);
-        for entry in log.entries.get(from..).unwrap_or_default() {
+        for entry in log.entries.get(read.entries..).unwrap_or_default() {
             entries.push(entry.clone());
-            if let CaptureStep::Read(bytes) = entry.step {
-                length += bytes;
-            }
+            length += entry.step.body_length();
             if length >= READ_BATCH || entries.len() >= READ_BATCH / 64 {
                 break;
             }
         }
-        (entries, log.bytes[offset..offset + length].to_vec())
+        let bytes = log.bytes[read.bytes..read.bytes + length].to_vec();
+        read.entries += entries.len();
+        read.bytes += length;
+        CaptureBatch { entries, bytes }
     }
 
     pub(super) fn append(&self, now_ms: i64, step: CaptureStep, bytes: &[u8]) {

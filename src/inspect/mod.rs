@@ -1,4 +1,4 @@
-//! The record of what both sides of a run said: captured while it is in progress, aligned when somebody looks.
+//! Captures what both sides of a run send while it is in progress, and aligns the two sides for each reader.
 //!
 //! ```text
 //!   run ── what its translator was given, and when ──▶ CapturedRun ─┐ bounded: CaptureStore
@@ -19,13 +19,13 @@ mod redaction;
 mod row;
 mod stream_settings;
 mod capture_step;
+mod replayed_stream;
 mod aligner;
 mod capture_budget;
 mod captured_run;
 mod run_capture;
 mod run_reader;
 mod store;
-mod replayed_stream;
 mod recording;
 mod recording_settings;
 mod run_recorder;

@@ -16,7 +16,7 @@ use std::time::Duration;
 impl RecordingHead {
     pub(super) fn new(run: &CapturedRun) -> RecordingHead {
         let settings = &run.settings;
-        let end = run.facts().0.end;
+        let end = run.facts().end;
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         RecordingHead {
             diglot_recording: RECORDING_VERSION,

@@ -1,4 +1,4 @@
-//! Replaces content before it is captured, so that it is never in memory that somebody can look at.
+//! Replaces content before it is captured, so that no reader of the captures can get it.
 //!
 //! The frames are written anew: what is kept of a redacted run is not what the agent sent byte by byte, but its events.
 //! Text that is no JSON cannot be searched by path, so nothing of it is kept.

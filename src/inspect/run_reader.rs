@@ -1,8 +1,8 @@
 //! Reads captured runs as rows.
 
 use super::aligner::RunAligner;
-use super::capture_step::{CaptureStep, LogEntry};
-use super::captured_run::CapturedRun;
+use super::capture_step::LogEntry;
+use super::captured_run::{CapturedRun, ReadPosition};
 use super::row::AlignedRow;
 use std::sync::{Arc, Weak};
 
@@ -11,9 +11,7 @@ use std::sync::{Arc, Weak};
 pub(crate) struct RunReader {
     run: Weak<CapturedRun>,
     aligner: RunAligner,
-    /// number of entries read so far
-    entries: usize,
-    bytes: usize,
+    read: ReadPosition,
 }
 
 /// The result of a read.
@@ -30,7 +28,7 @@ pub(crate) enum ReaderStep {
 impl RunReader {
     pub(crate) fn new(run: &Arc<CapturedRun>) -> RunReader {
         let aligner = RunAligner::new(&run.settings, run.conversation.clone());
-        RunReader { run: Arc::downgrade(run), aligner, entries: 0, bytes: 0 }
+        RunReader { run: Arc::downgrade(run), aligner, read: ReadPosition::default() }
     }
 
     /// Translates the next part of the run, which takes some milliseconds.
@@ -38,18 +36,13 @@ impl RunReader {
         let Some(run) = self.run.upgrade() else { return ReaderStep::Evicted };
         // Before the batch, since a run that has ended adds nothing.
         let is_ended = run.is_ended();
-        let (entries, bytes) = run.copy_batch(self.entries, self.bytes);
-        if entries.is_empty() && is_ended {
+        let batch = run.copy_batch(&mut self.read);
+        if batch.is_empty() && is_ended {
             return ReaderStep::Ended;
         }
-        self.entries += entries.len();
-        self.bytes += bytes.len();
-        let (mut rows, mut rest) = (Vec::new(), bytes.as_slice());
-        for LogEntry { now_ms, step } in entries {
-            let length = if let CaptureStep::Read(length) = step { length } else { 0 };
-            let (body, after) = rest.split_at(length);
-            rest = after;
-            self.aligner.apply(now_ms, run.since_start(now_ms), &step, body, &mut rows);
+        let mut rows = Vec::new();
+        for (LogEntry { now_ms, step }, body) in batch.entries() {
+            self.aligner.apply(*now_ms, run.since_start(*now_ms), step, body, &mut rows);
         }
         ReaderStep::Rows(rows)
     }

@@ -1,7 +1,6 @@
 //! Writes a captured run as a recording, part by part.
 
-use super::capture_step::CaptureStep;
-use super::captured_run::CapturedRun;
+use super::captured_run::{CapturedRun, ReadPosition};
 use super::recording::{RecordingEnd, RecordingHead, RecordingLine};
 use super::replayed_stream::ReplayedStream;
 use std::sync::{Arc, Weak};
@@ -13,15 +12,13 @@ pub(crate) struct RunRecorder {
     stream: ReplayedStream,
     has_head: bool,
     is_done: bool,
-    /// number of entries written so far
-    entries: usize,
-    bytes: usize,
+    read: ReadPosition,
 }
 
 impl RunRecorder {
     pub(crate) fn new(run: &Arc<CapturedRun>) -> RunRecorder {
         let stream = ReplayedStream::new(&run.settings, run.conversation().clone());
-        RunRecorder { run: Arc::downgrade(run), stream, has_head: false, is_done: false, entries: 0, bytes: 0 }
+        RunRecorder { run: Arc::downgrade(run), stream, has_head: false, is_done: false, read: ReadPosition::default() }
     }
 
     /// Returns the next lines, or `None` after the last one. Translating them takes some milliseconds.
@@ -41,27 +38,21 @@ impl RunRecorder {
         }
         // Before the batch, since a run that has ended adds nothing.
         let is_ended = run.is_ended();
-        let (entries, bytes) = run.copy_batch(self.entries, self.bytes);
-        if entries.is_empty() {
+        let batch = run.copy_batch(&mut self.read);
+        if batch.is_empty() {
             self.is_done = true;
             let missed_bytes = run.kept_and_missed().1;
             let end = if is_ended { RecordingEnd::Ended { missed_bytes } } else { RecordingEnd::Running };
             RecordingLine::End(end).write(&mut lines);
             return Some(lines);
         }
-        self.entries += entries.len();
-        self.bytes += bytes.len();
-        let mut rest = bytes.as_slice();
-        for entry in entries {
-            let length = if let CaptureStep::Read(length) = entry.step { length } else { 0 };
-            let (body, after) = rest.split_at(length);
-            rest = after;
+        for (entry, body) in batch.entries() {
             let at_ms = run.since_start(entry.now_ms);
             let mut written = Vec::new();
-            // What stopped the stream is another step of the run.
+            // The error needs no line: the run ends with a step of its own.
             let _ =
                 self.stream.apply(run.head.started_ms.saturating_add_unsigned(at_ms), &entry.step, body, &mut written);
-            RecordingLine::Step { at_ms, step: entry.step, bytes: body.to_vec() }.write(&mut lines);
+            RecordingLine::Step { at_ms, step: entry.step.clone(), bytes: body.to_vec() }.write(&mut lines);
             if !written.is_empty() {
                 RecordingLine::Client { at_ms, bytes: written }.write(&mut lines);
             }

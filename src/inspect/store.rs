@@ -102,31 +102,24 @@ impl CaptureStore {
         const FREED: usize = 8;
         let config = *self.config.lock();
         let mut runs = self.runs.lock();
-        // Dropped after the lock is released: freeing a run takes its time.
-        let mut evicted = Vec::new();
-        let is_old = |run: &CapturedRun| {
-            run.facts().0.end.is_some_and(|end| (run.head.started_at + end.duration).elapsed() > config.age)
-        };
-        let old: Vec<u64> = runs.iter().take_while(|(_, run)| is_old(run)).map(|(id, _)| *id).collect();
-        evicted.extend(old.iter().filter_map(|id| runs.remove(id)));
-        let mut surplus = (runs.len() + more).saturating_sub(config.runs.get());
-        let mut excess = match self.budget.take_exceeded() {
-            true => config.bytes / FREED,
-            false => 0,
-        };
-        if surplus > 0 || excess > 0 {
-            let ended: Vec<u64> = runs.iter().filter(|(_, run)| run.is_ended()).map(|(id, _)| *id).collect();
-            for id in ended {
-                if surplus == 0 && excess == 0 {
-                    break;
-                }
-                let Some(run) = runs.remove(&id) else { continue };
+        let old = runs.iter().take_while(|(_, run)| run.age().is_some_and(|age| age > config.age));
+        let mut chosen: Vec<u64> = old.map(|(id, _)| *id).collect();
+        let mut surplus = (runs.len() + more - chosen.len()).saturating_sub(config.runs.get());
+        let mut excess = if self.budget.take_exceeded() { config.bytes / FREED } else { 0 };
+        for (id, run) in runs.iter().skip(chosen.len()) {
+            if surplus == 0 && excess == 0 {
+                break;
+            }
+            if run.is_ended() {
                 surplus = surplus.saturating_sub(1);
                 excess = excess.saturating_sub(run.charged());
-                evicted.push(run);
+                chosen.push(*id);
             }
         }
+        // Dropped after the lock is released: freeing a run takes its time.
+        let evicted: Vec<_> = chosen.iter().filter_map(|id| runs.remove(id)).collect();
         drop(runs);
+        drop(evicted);
     }
 
     /// Lists the kept runs in the order of their beginning.

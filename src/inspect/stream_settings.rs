@@ -2,9 +2,11 @@
 
 use crate::codec::Framing;
 use crate::codec::sse::SseLimits;
+use crate::config::RouteConfig;
 use crate::config::process::ALLOWS_SHORTCUT;
 use crate::dialect::PeerDialect;
 use crate::translate::{AllowedTools, ConversationState, GuardMode, RunIds, Stream};
+use std::num::NonZero;
 use std::sync::Arc;
 
 /// The settings of a route and the request, from which a run's translator can be made more than once.
@@ -25,6 +27,29 @@ pub(crate) struct StreamSettings {
 }
 
 impl StreamSettings {
+    /// Returns the settings of a run on a route, with a stream of server-sent events. `frame` limits an event.
+    pub(crate) fn for_route(
+        route: &RouteConfig,
+        frame: usize,
+        tools: Option<Arc<AllowedTools>>,
+        client: PeerDialect,
+        agent: PeerDialect,
+        ids: RunIds,
+    ) -> StreamSettings {
+        StreamSettings {
+            agent,
+            client,
+            ids,
+            limits: SseLimits { line: frame, frame },
+            guard: route.guard,
+            tools,
+            max_events: route.access.run.events.map(NonZero::get),
+            max_bytes: route.access.run.bytes.map(NonZero::get),
+            framing: Framing::Sse,
+            frame_token: None,
+        }
+    }
+
     pub(crate) fn create_stream(&self, conversation: ConversationState) -> Stream {
         let mut stream = Stream::new(self.agent, self.client, Some(self.ids.clone()), self.limits)
             .with_guard_mode(self.guard)

@@ -49,9 +49,10 @@ where
         let matched = request.extensions().get::<Arc<RouteMatch>>().cloned();
         let caller = request.extensions().get::<CallerContext>().cloned().unwrap_or_default();
         let trace = request.extensions().get::<TraceExtension>().cloned();
-        let captured = self.gateway.capture_request(&request, id.to_str().unwrap_or_default());
         let run_error_writer = self.gateway.run_error_writer(&request);
-        let client = self.gateway.find(request.uri().path()).map(|found| found.route.client);
+        let found = self.gateway.find(request.uri().path());
+        let client = found.as_ref().map(|found| found.route.client);
+        let captured = found.and_then(|found| self.gateway.capture_request(&found, id.to_str().unwrap_or_default()));
         let method = label::RequestMethod::from_name(request.method().as_str());
         let started_at = Instant::now();
         // A message with both Transfer-Encoding and Content-Length may be processed by the former alone, but "the

@@ -5,7 +5,6 @@ use super::deadlines::now_millis;
 use super::gateway::Gateway;
 use super::routes::{PathMatch, PathTarget, RouteEntry};
 use crate::codec::Framing;
-use crate::codec::sse::SseLimits;
 use crate::config::inspect::CaptureMode;
 use crate::dialect::PeerDialect;
 use crate::error::Rejection;
@@ -15,8 +14,6 @@ use crate::replay::RunToken;
 use crate::translate::request::TranslatedRequest;
 use crate::translate::{ConversationState, RunIds};
 use bytes::Bytes;
-use http::Request;
-use std::num::NonZero;
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -56,19 +53,10 @@ impl Gateway {
         framing: Framing,
         token: Option<RunToken>,
     ) -> StreamSettings {
-        let budget = &route.start_match.access.run;
-        StreamSettings {
-            agent,
-            client,
-            ids,
-            limits: SseLimits { line: self.limits.frame, frame: self.limits.frame },
-            guard: route.config.guard,
-            tools: route.tools.clone(),
-            max_events: budget.events.map(NonZero::get),
-            max_bytes: budget.bytes.map(NonZero::get),
-            framing,
-            frame_token: token.map(|token| token.as_str().into()),
-        }
+        let tools = route.tools.clone();
+        let frame_token = token.map(|token| token.as_str().into());
+        let settings = StreamSettings::for_route(&route.config, self.limits.frame, tools, client, agent, ids);
+        StreamSettings { framing, frame_token, ..settings }
     }
 
     /// Returns true if both requests of the route's runs are captured.
@@ -104,8 +92,8 @@ impl Gateway {
     }
 
     /// Returns the data that the capture of a refusal needs, if the route's runs are captured.
-    pub(super) fn capture_request<B>(&self, request: &Request<B>, request_id: &str) -> Option<CapturedRequest> {
-        let PathMatch { route, target: PathTarget::Run, .. } = self.find(request.uri().path())? else { return None };
+    pub(super) fn capture_request(&self, found: &PathMatch<'_>, request_id: &str) -> Option<CapturedRequest> {
+        let PathMatch { route, target: PathTarget::Run, .. } = found else { return None };
         let mode = self.captures.mode(&route.name, route.config.inspect);
         if mode == CaptureMode::Off {
             return None;

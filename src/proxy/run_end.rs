@@ -8,7 +8,7 @@ use crate::error::{Rejection, RejectionKind};
 use crate::event::run::RunEnding;
 use crate::replay::LogStopReason;
 use crate::telemetry::label::RunOutcome;
-use crate::translate::{BudgetLimit, RunStateLimit, StreamError};
+use crate::translate::{BudgetLimit, StreamError};
 use std::time::Duration;
 
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(1);
@@ -107,37 +107,24 @@ impl RunEndReason {
 
     /// Converts an error in the agent's stream to a reason.
     pub(super) fn from_fault(error: StreamError, context: &RunContext) -> RunEndReason {
+        let rejection = Rejection::from(RejectionKind::from(&error));
         let rejection = match error {
-            StreamError::Truncated { last_event_type } => {
-                Rejection::from(RejectionKind::UpstreamTruncated).with_cause(format_args!(
-                    "the stream ended after {}, without the end of the run",
-                    last_event_type.unwrap_or("no known event")
-                ))
-            }
-            StreamError::Violation(violation) => {
-                Rejection::from(RejectionKind::ProtocolViolation).with_detail(violation.to_string())
-            }
-            StreamError::Framing(fault) => Rejection::from(RejectionKind::FrameTooLarge)
+            StreamError::Truncated { last_event_type } => rejection.with_cause(format_args!(
+                "the stream ended after {}, without the end of the run",
+                last_event_type.unwrap_or("no known event")
+            )),
+            StreamError::Violation(violation) => rejection.with_detail(violation.to_string()),
+            StreamError::Framing(fault) => rejection
                 .with_detail(format!("The agent sent more than the gateway accepts: {fault}."))
                 .with_cause(fault),
             StreamError::TooMuchState(limit) => {
-                let kind = match limit {
-                    RunStateLimit::PendingText { .. } | RunStateLimit::WrittenEvent { .. } => {
-                        RejectionKind::FrameTooLarge
-                    }
-                    RunStateLimit::OpenItems | RunStateLimit::ListElements | RunStateLimit::RetainedIds => {
-                        RejectionKind::TooMuchOpen
-                    }
-                };
                 let detail = format!("The agent sent more than the gateway accepts: {limit}.");
-                Rejection::from(kind).with_detail(detail).with_cause(limit)
+                rejection.with_detail(detail).with_cause(limit)
             }
-            StreamError::ForbiddenTool(name) => {
-                Rejection::from(RejectionKind::ToolNotAllowed).with_detail(match name.as_str() {
-                    "" => "The agent called a tool without a name, which is not allowed on this route.".to_owned(),
-                    name => format!("The agent called the tool `{name}`, which is not allowed on this route."),
-                })
-            }
+            StreamError::ForbiddenTool(name) => rejection.with_detail(match name.as_str() {
+                "" => "The agent called a tool without a name, which is not allowed on this route.".to_owned(),
+                name => format!("The agent called the tool `{name}`, which is not allowed on this route."),
+            }),
             StreamError::OverBudget(limit) => {
                 let (limit, name) = match limit {
                     BudgetLimit::Events => (context.access.run.events, "events"),

@@ -71,7 +71,7 @@ struct RunRequestHead {
     caller: CallerContext,
     caller_key: ReplayKey,
     started_at: Instant,
-    /// the client's request, if somebody wants to look at it
+    /// the client's request, if it is captured
     captured_body: Option<Bytes>,
 }
 

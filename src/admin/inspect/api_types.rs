@@ -13,7 +13,7 @@ const SHOWN_GAP: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Serialize)]
 pub(super) struct RunOverview {
-    pub(super) id: u64,
+    id: u64,
     route: String,
     caller: Option<String>,
     client: &'static str,
@@ -44,7 +44,7 @@ pub(super) struct RunOverview {
 
 impl RunOverview {
     pub(super) fn new(run: &CapturedRun) -> RunOverview {
-        let (facts, _) = run.facts();
+        let facts = run.facts();
         let (kept_bytes, missed_bytes) = run.kept_and_missed();
         let duration = facts.end.as_ref().map_or_else(|| run.head.started_at.elapsed(), |end| end.duration);
         RunOverview {
@@ -110,7 +110,7 @@ struct TimelineMark {
 
 impl RunDetail {
     pub(super) fn new(run: &CapturedRun) -> RunDetail {
-        let (facts, _) = run.facts();
+        let facts = run.facts();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let summary = RunOverview::new(run);
         RunDetail {
@@ -203,31 +203,13 @@ impl RouteModes {
 pub(super) struct ModeChange {
     /// the route's name, in which `*` stands for any characters
     pub(super) route: String,
-    pub(super) mode: Option<ModeName>,
+    pub(super) mode: Option<CaptureMode>,
     #[serde(default = "default_seconds")]
     pub(super) seconds: u64,
 }
 
 const fn default_seconds() -> u64 {
     600
-}
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum ModeName {
-    Off,
-    Events,
-    Full,
-}
-
-impl From<ModeName> for CaptureMode {
-    fn from(name: ModeName) -> CaptureMode {
-        match name {
-            ModeName::Off => CaptureMode::Off,
-            ModeName::Events => CaptureMode::Events,
-            ModeName::Full => CaptureMode::Full,
-        }
-    }
 }
 
 fn millis(time: Duration) -> u64 {

@@ -1,4 +1,4 @@
-//! Tells the capture of a run, if there is one, what happens to the run.
+//! Records the steps, the counts and the end of a run in its capture, if it has one.
 
 use super::super::deadlines::now_millis;
 use super::super::run_record::RunRecord;
@@ -6,7 +6,7 @@ use crate::error::Rejection;
 use crate::inspect::{CaptureStep, RunCapture, RunFacts};
 use crate::telemetry::label::RunOutcome;
 
-/// The capture of a run; empty unless somebody wants to look at it.
+/// The capture of a run; empty unless its route is captured.
 pub(in super::super) struct OptionalCapture(pub(in super::super) Option<RunCapture>);
 
 impl OptionalCapture {
@@ -38,7 +38,7 @@ impl OptionalCapture {
         let agent_error = record.summary.agent_error.as_deref();
         let (code, message) = match (rejection, agent_error) {
             (Some(rejection), _) => (Some(rejection.kind.code().to_owned()), Some(rejection.message().to_owned())),
-            // What the agent says may contain what must not be kept.
+            // The agent's message may contain text that the route redacts.
             (None, Some(error)) => (error.code.clone(), (!capture.is_redacted()).then(|| error.message.clone())),
             (None, None) => (None, None),
         };

@@ -311,7 +311,6 @@ fn fold_within(recap: &mut Recap, chunks: Vec<LogChunk>, max_bytes: usize) -> Re
     if chunks.iter().any(|chunk| chunk.bytes.len() > max_bytes.max(ORDINARY_WRITE)) {
         return Err(RecapTooLarge);
     }
-    let mut recap_bytes = recap.byte_size();
     let mut unchecked = 0;
     for chunk in chunks {
         recap.push(&chunk.bytes);
@@ -319,15 +318,12 @@ fn fold_within(recap: &mut Recap, chunks: Vec<LogChunk>, max_bytes: usize) -> Re
         // Not after each chunk: counting takes longer the more is kept.
         if unchecked > max_bytes / 8 {
             unchecked = 0;
-            recap_bytes = recap.byte_size();
-            if recap_bytes > max_bytes {
+            if recap.byte_size() > max_bytes {
                 return Err(RecapTooLarge);
             }
         }
     }
-    if unchecked > 0 {
-        recap_bytes = recap.byte_size();
-    }
+    let recap_bytes = recap.byte_size();
     if recap_bytes > max_bytes { Err(RecapTooLarge) } else { Ok(recap_bytes) }
 }
 

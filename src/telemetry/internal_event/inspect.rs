@@ -1,22 +1,22 @@
-//! Log events about who looked at what: the audit of the inspector.
+//! Log events for the audit of the inspector.
 
 use super::sanitize;
 
 log_events! {
-    /// Somebody looked at a run.
+    /// A run was read through the inspector.
     info RunInspected<'a> {
-        /// what of it: `run` (with its requests) or `rows`
+        /// the part that was read: `run` (with its requests), `rows` or `recording`
         what: &'static str,
         route: &'a str,
         request_id: &'a str,
     } (what, route, request_id) "run inspected";
 
-    /// Somebody began to read all runs of some routes.
+    /// A reader began to follow all runs of some routes.
     info RunsTapped<'a> {
         routes: &'a str,
     } (routes = sanitize(routes)) "runs tapped";
 
-    /// Somebody set how much is captured of the runs of some routes.
+    /// The capture mode of some routes was set.
     info CaptureModeSet<'a> {
         routes: &'a str,
         /// `None` if the routes are captured as configured again

@@ -147,6 +147,8 @@ metric_groups! {
             "Log lines dropped because stderr was read too slowly.";
         run_memory: Gauge = "diglot_run_memory_bytes" [],
             "Memory used by the unfinished events of agents and by what translations remember, for runs that use more than 8 KiB.";
+        inspector_refused: Counter = "diglot_inspector_refused_total" [],
+            "Requests to the inspector's listener refused because they lacked its token or came from another site.";
         inspect_bytes: Gauge = "diglot_inspect_bytes" [],
             "Memory used by what the inspector keeps of runs.";
         slow_client_bytes: Gauge = "diglot_slow_client_bytes" [],

@@ -71,7 +71,7 @@ fn reasons_are_explained_once_and_wrapped() {
     assert_eq!(text.format_row(1, &row, &counts)[1..], ["              - lost unknown"]);
 }
 
-/// Whatever an agent sends, a line has no more columns than the terminal, and nothing in it is obeyed.
+/// Lines fit the terminal and contain no control sequence, for any event of an agent.
 #[test]
 fn hostile_rows_stay_in_their_columns() {
     let hostile = "\x1b[2J\x1b[H\u{202e}\u{9b}5A\r\n\t你好".repeat(500);
