@@ -325,7 +325,9 @@ async fn does_not_retry_a_stream_that_may_have_been_processed() {
 /// h2 takes 16 MiB by default, of which fields without a value make ten times as much.
 #[tokio::test]
 async fn refuses_a_head_of_many_fields() {
-    let fields = [&[0x88][..], &[0, 1, b'n', 0].repeat(15_000)].concat();
+    // The head of an event stream, so that nothing but its size is wrong [RFC 7541 §6.1, §6.2.2].
+    let media_type = [&[0, 12][..], b"content-type", &[17], b"text/event-stream"].concat();
+    let fields = [&[0x88][..], &media_type, &[0, 1, b'n', 0].repeat(15_000)].concat();
     let pieces: Vec<_> = fields.chunks(16_000).collect();
     let mut frames = Vec::new();
     for (number, piece) in pieces.iter().enumerate() {
@@ -335,4 +337,5 @@ async fn refuses_a_head_of_many_fields() {
     }
     let (answer, other) = run_after_refusal(frames).await;
     assert_eq!((answer.status, other), (502, 0), "{}", answer.text());
+    assert_refused(&answer, 502, "upstream_protocol");
 }
