@@ -18,7 +18,7 @@ use super::message_ids::{self, MessageIdMap};
 use super::report::{BrokenRule, TranslationReport};
 use super::{RunIds, carry, conform, memory_limits};
 use crate::codec::json;
-use crate::dialect::{Dialect, PeerDialect, interrupts};
+use crate::dialect::{Dialect, EarlierMessages, PeerDialect, interrupts};
 use crate::event::input::MessageMembers;
 use crate::event::lane::ChunkLanes;
 use crate::event::owner::{ItemOwners, OwnerConflict};
@@ -83,6 +83,8 @@ pub struct ConversationState {
     call_tracker: CallTracker,
     /// only on a route that restricts tools
     pub(super) prior_calls: PriorCalls,
+    /// only for a client that does not go on with messages that start again
+    pub(super) earlier_messages: EarlierMessages,
     pub(super) retained_bytes: usize,
 }
 
@@ -98,7 +100,12 @@ impl ConversationState {
         let repeats_ids = agent.is_auto || !is_of_ag_ui;
         let message_ids = MessageIdMap::from_messages(messages, repeats_ids);
         let retained_bytes = message_ids.heap_size() + call_tracker.heap_size();
-        ConversationState { message_ids, call_tracker, prior_calls: PriorCalls::default(), retained_bytes }
+        ConversationState { message_ids, call_tracker, retained_bytes, ..ConversationState::default() }
+    }
+
+    pub(super) fn add_earlier_messages(&mut self, messages: EarlierMessages) {
+        self.retained_bytes += messages.heap_size();
+        self.earlier_messages = messages;
     }
 
     pub(super) fn add_prior_calls(&mut self, calls: PriorCalls) {

@@ -164,6 +164,11 @@ pub(super) fn carry_message(message: &Members<'_>, first: &mut MessageMembers<'s
     set(first, MemberKey::Known(Field::Metadata), metadata);
 }
 
+/// Returns the id of the message that only had this block, or this one first.
+pub(super) fn stored_id(message: &Members<'_>, dialect: &str) -> Option<Json<'static>> {
+    json::parse_member(&carried_member(message, dialect, MESSAGE_NOTE)?, Field::Id.camel())
+}
+
 /// Gives a further part, or a message, the next free number if its id is used already, as the stream does.
 pub(super) fn separate_parts(messages: &mut [MessageMembers<'static>], dialect: &str) {
     let mut used: IdMap<()> = IdMap::default();
