@@ -7,11 +7,12 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// jemalloc's settings. Freed memory is returned after a second, by a thread of jemalloc's, so that a burst of runs
-/// does not stay in memory; returning it at once took a fifth of the CPU of a short run (`make bench`, `runs`).
+/// jemalloc's settings. Freed memory is returned after a tenth of a second, by a thread of jemalloc's: four requests of
+/// 8 MiB took 255 MiB where it was a second, and take 170. To return it at once takes a fifth of the CPU of a short run
+/// (`make bench`, `runs`).
 #[expect(unsafe_code, reason = "jemalloc reads its settings from a symbol of this name")]
 #[unsafe(export_name = "_rjem_malloc_conf")]
-pub static ALLOCATOR_SETTINGS: &[u8; 60] = b"dirty_decay_ms:1000,muzzy_decay_ms:0,background_thread:true\0";
+pub static ALLOCATOR_SETTINGS: &[u8; 59] = b"dirty_decay_ms:100,muzzy_decay_ms:0,background_thread:true\0";
 
 fn main() -> ExitCode {
     diglot::cli::main()

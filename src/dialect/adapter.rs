@@ -6,6 +6,7 @@
 //! ```
 //! The engine calls [`DialectAdapter::read`] and [`DialectAdapter::write`] only for rows with the shape `Own`.
 
+use super::earlier_messages::EarlierMessages;
 use super::event_parts::{IncomingEvent, OutgoingEvent};
 use super::row::EventRow;
 use crate::event::{Event, EventLoss, EventRepair, EventType, Json, Members};
@@ -59,6 +60,10 @@ pub(crate) trait DialectAdapter: std::fmt::Debug + Send + Sync {
     fn take_added_text<'a>(&mut self, _delta: &'a Json<'_>) -> Option<Json<'a>> {
         None
     }
+
+    /// Records what the client has from before the run. Only for a client that does not go on with messages that start
+    /// again.
+    fn record_earlier(&mut self, _earlier: EarlierMessages) {}
 
     fn observe(&mut self, _event: &Event<'_>) {}
 

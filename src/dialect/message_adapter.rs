@@ -1,8 +1,8 @@
 //! The interface for a dialect's own code for messages in requests and snapshots, which have no state.
 
 use super::text_format::TextFormat;
-use crate::event::Members;
 use crate::event::input::MessageMembers;
+use crate::event::{Json, Members};
 
 /// Messages extracted from another message's content.
 #[derive(Debug, Default)]
@@ -31,6 +31,9 @@ pub(crate) trait MessageAdapter: std::fmt::Debug + Sync {
 
     /// Returns true for a message whose text another one contains now.
     fn is_joined_part(&self, message: &Members<'_>, dialect: &str) -> bool;
+
+    /// Returns the id of the peer's message that has nothing but this one.
+    fn stored_id(&self, message: &Members<'_>, dialect: &str) -> Option<Json<'static>>;
 
     /// Returns true for a message that writing added to an agent's list.
     fn is_kept(&self, message: &Members<'_>, dialect: &str) -> bool;

@@ -1,11 +1,14 @@
 //! Options for one side of a route.
 
 use super::adapter::DialectAdapter;
+use super::earlier_messages::{EarlierContent, EarlierMessage, EarlierMessages};
 use super::interrupt_form::{InterruptForm, InterruptTools};
 use super::peer_version::PeerVersion;
 use super::table::{Dialect, MemberCase, PeerDialect, TimestampUnit};
 use super::text_format::TextFormat;
 use super::tool_name::ToolName;
+use crate::event::input::MessageMembers;
+use crate::event::{Field, get_owned};
 
 impl PeerDialect {
     /// Creates a side with the default options.
@@ -39,6 +42,25 @@ impl PeerDialect {
     /// number, and its limit is a power of ten.
     pub(crate) fn copies_time(&self) -> bool {
         self.timestamp_unit != TimestampUnit::Seconds || !self.dialect.option_names.contains(&"timestamp")
+    }
+
+    /// Returns true if the peer, a client, goes on with a message that starts again.
+    pub(crate) fn reopens_messages(&self) -> bool {
+        self.dialect.reopens_since.is_some_and(|since| self.peer_version >= since)
+    }
+
+    /// Collects the messages that the peer, a client, has from before a run, unless it goes on with those.
+    pub(crate) fn earlier_messages(&self, messages: &[MessageMembers<'_>]) -> EarlierMessages {
+        if self.reopens_messages() {
+            return EarlierMessages::default();
+        }
+        let earlier = |message: &MessageMembers<'_>| {
+            let adapter = self.dialect.message_adapter;
+            let stored = adapter.and_then(|adapter| adapter.stored_id(message, self.dialect.name));
+            let id = stored.or_else(|| get_owned(message, Field::Id))?;
+            Some(EarlierMessage { id, content: EarlierContent::from_message(message) })
+        };
+        EarlierMessages { messages: messages.iter().filter_map(earlier).collect() }
     }
 
     /// Returns true if the peer has interrupts, or another form in which its user is asked.

@@ -29,6 +29,9 @@ pub struct Dialect {
     pub(crate) has_ag_ui_values: bool,
     /// True if clients keep messages of all kinds in one list, so that their ids must differ.
     pub(crate) has_one_message_list: bool,
+    /// First version whose clients go on with a message that starts again, also one of an earlier run. Others show it
+    /// as another message, or not at all. `None` if no version does.
+    pub(crate) reopens_since: Option<PeerVersion>,
     pub(crate) message: MessageFormat,
     pub(crate) input: RunInputFormat,
     /// Message and request members with different names.

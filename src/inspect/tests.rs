@@ -55,7 +55,7 @@ fn steps() -> Vec<(i64, CaptureStep, Vec<u8>)> {
 fn record(is_kept: bool) -> (Vec<u8>, Vec<u8>) {
     let store = store();
     let agent = parse_dialect("hai:string").expect("known");
-    let client = parse_dialect("ag-ui-0:pin=0.0.53").expect("known");
+    let client = parse_dialect("ag-ui-0:pin=0.0.42").expect("known");
     let ids = RunIds::new("t", "r");
     let request = request::translate_request(REQUEST.as_bytes(), client, agent, &ids).expect("a request");
     let settings = StreamSettings {
@@ -116,7 +116,7 @@ fn a_recording_holds_the_input_and_gives_the_same_bytes_again() {
     assert_eq!(String::from_utf8(run.client_bytes()), String::from_utf8(written.clone()));
     assert_eq!((run.agent_bytes(), run.end), (AGENT.into(), RecordingEnd::Ended { missed_bytes: 0 }));
     assert_eq!(run.client_request.as_deref(), Some(REQUEST.as_bytes()));
-    assert_eq!((run.head.agent.as_str(), run.head.client.as_str()), ("hai:content=string", "ag-ui-0:pin=0.0.53"));
+    assert_eq!((run.head.agent.as_str(), run.head.client.as_str()), ("hai:content=string", "ag-ui-0:pin=0.0.42"));
     assert_eq!(run.head.outcome.as_deref(), Some("upstream_error"));
     assert_eq!(run.items.iter().map(|(at_ms, _)| *at_ms).max(), Some(200));
     assert!(run.items.iter().any(|(_, item)| matches!(item, RecordedItem::Client(_))));

@@ -87,7 +87,10 @@ impl Gateway {
         let agent = || Bytes::copy_from_slice(request.body.as_bytes());
         let requests = start.body.map(|client| CapturedRequests { client, agent: agent() });
         let redaction = Redaction::new(&route.config.redact);
-        let conversation = request.conversation.clone();
+        let mut conversation = request.conversation.clone();
+        if redaction.is_some() {
+            conversation.mask_contents();
+        }
         Some(self.captures.begin_run(head, settings.clone(), conversation, requests, redaction))
     }
 

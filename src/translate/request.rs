@@ -87,6 +87,7 @@ pub(crate) fn translate_input(
     });
     restore_reserved_ids(&mut input, client);
     let mut known = ConversationState::from_messages(&input.messages, agent, &input.run_id);
+    known.add_earlier_messages(client.earlier_messages(&input.messages));
     if let Some(tools) = tools {
         if let Some(refused) = tools.find_refusal(&input, client) {
             return Err(refused);

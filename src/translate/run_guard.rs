@@ -19,7 +19,7 @@ use super::message_ids::{self, IdUse, MessageIdMap};
 use super::report::{BrokenRule, TranslationReport};
 use super::{RunIds, carry, conform, memory_limits};
 use crate::codec::json;
-use crate::dialect::{Dialect, PeerDialect, interrupts};
+use crate::dialect::{Dialect, EarlierMessages, PeerDialect, interrupts};
 use crate::event::input::MessageMembers;
 use crate::event::lane::ChunkLanes;
 use crate::event::owner::{ItemOwners, OwnerConflict};
@@ -84,6 +84,8 @@ pub struct ConversationState {
     call_tracker: CallTracker,
     /// only on a route that restricts tools
     pub(super) prior_calls: PriorCalls,
+    /// only for a client that does not go on with messages that start again
+    pub(super) earlier_messages: EarlierMessages,
     pub(super) retained_bytes: usize,
 }
 
@@ -102,7 +104,17 @@ impl ConversationState {
         messages.iter().for_each(|message| call_tracker.observe_message(message));
         let message_ids = MessageIdMap::from_messages(messages, IdUse::in_run(agent, messages, run_id));
         let retained_bytes = message_ids.heap_size() + call_tracker.heap_size();
-        ConversationState { message_ids, call_tracker, prior_calls: PriorCalls::default(), retained_bytes }
+        ConversationState { message_ids, call_tracker, retained_bytes, ..ConversationState::default() }
+    }
+
+    pub(super) fn add_earlier_messages(&mut self, messages: EarlierMessages) {
+        self.retained_bytes += messages.heap_size();
+        self.earlier_messages = messages;
+    }
+
+    /// Replaces what earlier messages contain, since rules for redaction name places in the request.
+    pub(crate) fn mask_contents(&mut self) {
+        self.earlier_messages.messages.iter_mut().for_each(|message| message.content.mask());
     }
 
     /// Creates the state of a conversation of which only the agent is known.

@@ -129,6 +129,7 @@ impl Stream {
     #[must_use]
     pub fn with_conversation(mut self, mut conversation: ConversationState) -> Self {
         self.stages.output.tool_filter.prior_calls = std::mem::take(&mut conversation.prior_calls);
+        self.stages.output.writer.record_earlier(std::mem::take(&mut conversation.earlier_messages));
         self.stages.guard.conversation = conversation;
         self
     }

@@ -13,6 +13,7 @@
 //! - `cors`: pages of other origins.
 //! - `custom_dialects`: dialects that the configuration defines, and output for older agents.
 //! - `drain`: connections and runs during a drain.
+//! - `earlier_runs`: ids of earlier runs, for clients that do not go on with their messages.
 //! - `exact_json`: comparison of JSON by its digits, for other modules.
 //! - `explain_route`: `diglot explain-route` reports what the gateway does.
 //! - `faults`: agents that fail, and the result for the client.
@@ -71,6 +72,7 @@ mod client;
 mod cors;
 mod custom_dialects;
 mod drain;
+mod earlier_runs;
 mod exact_json;
 mod explain_route;
 mod faults;

@@ -1,6 +1,7 @@
 //! `ag-ui`: AG-UI 1.0, the canonical dialect. Nothing differs, so the table is empty.
 
 use crate::dialect::carry::CarryLocation;
+use crate::dialect::peer_version::PeerVersion;
 use crate::dialect::sign::{DialectSign, EventPattern, RequestPattern, RequestSign, SignWeight};
 use crate::dialect::table::{ContentParts, DemoAgent, Dialect, FallbackPolicy, MessageFormat, RunInputFormat};
 use crate::event::{Field, input};
@@ -14,6 +15,7 @@ pub static AG_UI: Dialect = Dialect {
     carries_protocol_version: false,
     has_ag_ui_values: true,
     has_one_message_list: true,
+    reopens_since: Some(PeerVersion::Any),
     message: MessageFormat {
         roles: input::ROLES,
         fields: &[

@@ -12,6 +12,7 @@ use super::sequencer::{EventSequencer, SequencerOutput};
 use super::span_wrapper::{AddedEvents, SpanWrapper, THINKING_WITHOUT_IDS};
 use crate::dialect::adapter::{CanonicalSink, DialectAdapter, ReleasedEvent, ReleasedEvents, UnreadableEvent};
 use crate::dialect::carry::CANONICAL_PREFIX;
+use crate::dialect::earlier_messages::EarlierMessages;
 use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
 use crate::dialect::event_shapes::{event_to_value, restore_chunk};
 use crate::dialect::interrupts;
@@ -122,6 +123,10 @@ impl DialectAdapter for AgUi0Adapter {
         }
         sink.emit(parts.into_event(self.peer.dialect.name));
         Ok(())
+    }
+
+    fn record_earlier(&mut self, earlier: EarlierMessages) {
+        self.reopened_ids.record_earlier(earlier);
     }
 
     fn observe(&mut self, event: &Event<'_>) {

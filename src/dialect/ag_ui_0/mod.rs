@@ -86,6 +86,8 @@ pub(crate) static AG_UI_0: Dialect = Dialect {
         // Python 0.1.5 and 0.1.8 reject any additional member with 422.
         lenient_since: Some(PeerVersion::V0_0_59),
     },
+    // Measured: before, each start adds a message.
+    reopens_since: Some(PeerVersion::V0_0_45),
     input: RunInputFormat::SevenMembers,
     // Of THINKING_START.
     shown_members: &["title"],

@@ -11,6 +11,7 @@
 
 use crate::codec::json;
 use crate::dialect::adapter::{ReleasedEvent, ReleasedEvents};
+use crate::dialect::earlier_messages::EarlierMessages;
 use crate::dialect::event_shapes::restore_chunk;
 use crate::dialect::memory_limits;
 use crate::dialect::peer_version::PeerVersion;
@@ -68,6 +69,12 @@ impl ReopenedIds {
             retained_bytes: 0,
             start_bytes: 0,
         }
+    }
+
+    /// Records the messages of earlier runs, whose ids the peer has too.
+    pub(super) fn record_earlier(&mut self, earlier: EarlierMessages) {
+        self.last_message = earlier.messages.last().map(|message| message.id.clone());
+        self.messages = earlier.messages.into_iter().map(|message| (message.id, 1)).collect();
     }
 
     /// Returns the bytes of the ids that the peer has, and of the starts that wait for text.

@@ -4,11 +4,13 @@
 //! activities, messages between agents for subagents, and tool calls for interrupts.
 
 mod texts;
+mod calls;
+mod activities;
 mod reasoning;
 
 use super::block_activity::is_opaque_content;
 use super::block_reader::BlockReader;
-use super::block_writer::{BlockWriter, RenderedBlock};
+use super::block_writer::BlockWriter;
 use super::blocks::{self, REST, STRING, block_text};
 use super::collaboration::{CollaborationState, CollaborationStep};
 use super::kept_messages::KeptMessages;
@@ -20,6 +22,7 @@ use super::subagents::SubagentNames;
 use super::{placeholder, run_boundary, state_delta};
 use crate::dialect::adapter::{CanonicalSink, DialectAdapter, ReleasedEvent, ReleasedEvents, UnreadableEvent};
 use crate::dialect::carry;
+use crate::dialect::earlier_messages::EarlierMessages;
 use crate::dialect::event_parts::{ABSENT_FIELDS, FOLLOWS_SENT_STARTS, IncomingEvent, OutgoingEvent};
 use crate::dialect::interrupts;
 use crate::dialect::memory_limits;
@@ -110,87 +113,6 @@ impl HaiAdapter {
             set(&mut outgoing.members, MemberKey::Known(Field::Delta), string);
         }
         self.write_content(row, outgoing)
-    }
-
-    /// Writes activities and subagents as messages between agents, or as output blocks.
-    fn write_activity<'a>(&mut self, event: Event<'a>) -> ReleasedEvents<'a> {
-        let dialect = self.peer.dialect;
-        if self.shown_activities.is_ignored_snapshot(&event) {
-            return ReleasedEvents::from(ReleasedEvent::AsCustomNoOp(event));
-        }
-        let steps = match event.kind {
-            EventType::ActivitySnapshot | EventType::ActivityDelta => {
-                let id = message_id(&event.members);
-                let is_new = event.kind == EventType::ActivitySnapshot;
-                match self.collaborations.write(event, dialect.name) {
-                    Ok(steps) => {
-                        if is_new {
-                            self.block_writer.texts.count_other();
-                        }
-                        self.shown_activities.record_without_block(id);
-                        steps
-                    }
-                    Err(event) => return self.write_activity_block(event),
-                }
-            }
-            _ => self.subagent_names.write_events(event),
-        };
-        let complete = |(step, outgoing): (CollaborationStep, _)| {
-            let (_, row) = dialect.row_with_shape(step.shape())?;
-            Some(ReleasedEvent::Complete { row, outgoing })
-        };
-        steps.into_iter().filter_map(complete).collect()
-    }
-
-    /// Restores an activity's block. If text is written in blocks, other activities become new blocks, and a change becomes
-    /// the block with its new content.
-    fn write_activity_block<'a>(&mut self, event: Event<'a>) -> ReleasedEvents<'a> {
-        let dialect = self.peer.dialect;
-        let Some((_, row)) = dialect.row_for_kind(EventType::TextMessageContent, self.peer.peer_version) else {
-            return ReleasedEvents::from(ReleasedEvent::AsCustom(event));
-        };
-        if event.kind == EventType::ActivityDelta {
-            return match self.shown_activities.apply(&event) {
-                Some(content) => self.render_block(row, event, content),
-                None => ReleasedEvents::from(ReleasedEvent::AsCustom(event)),
-            };
-        }
-        if let Some(outgoing) = self.block_writer.match_block(&event, &self.message_parts, dialect.name) {
-            self.shown_activities.record_block(&event, Some(&outgoing));
-            return self.write_native_content(row, outgoing);
-        }
-        if !self.writes_blocks() {
-            return ReleasedEvents::from(ReleasedEvent::AsCustom(event));
-        }
-        self.shown_activities.record_block(&event, None);
-        self.kept_messages.record_activity(&event);
-        let content = event.get_or_empty(Field::Content);
-        self.render_block(row, event, content)
-    }
-
-    /// Writes a block in the last message if that is open, or else in a message of its own.
-    fn render_block<'a>(
-        &mut self,
-        row: &'static EventRow,
-        event: Event<'a>,
-        content: Json<'static>,
-    ) -> ReleasedEvents<'a> {
-        let id = message_id(&event.members);
-        let open = self.last_message.get().filter(|last| self.block_writer.is_open(last)).cloned();
-        let is_own = open.is_none();
-        let message = open.unwrap_or_else(|| self.last_message.add_for(&id));
-        let block_id = self.shown_activities.block_id(&id);
-        let mut released = ReleasedEvents::default();
-        if is_own {
-            self.add_boundary(EventType::TextMessageStart, &message, None, &mut released);
-        }
-        let block = RenderedBlock { content, message: message.clone(), block_id };
-        let outgoing = block.write(event, self.peer.dialect.name);
-        self.write_content(row, outgoing).into_iter().for_each(|content| released.push(content));
-        if is_own {
-            self.add_boundary(EventType::TextMessageEnd, &message, None, &mut released);
-        }
-        released
     }
 
     fn write_event<'a>(
@@ -301,6 +223,12 @@ impl DialectAdapter for HaiAdapter {
         Ok(())
     }
 
+    fn record_earlier(&mut self, earlier: EarlierMessages) {
+        self.last_message.record_earlier(&earlier);
+        self.shown_activities.record_earlier(&earlier);
+        self.kept_messages.record_earlier(earlier);
+    }
+
     fn set_run_id(&mut self, run_id: &Json<'static>) {
         self.block_reader.set_run_id(run_id);
     }
@@ -390,20 +318,23 @@ impl DialectAdapter for HaiAdapter {
         self.release_start(&event, &mut released);
         match event.kind {
             EventType::TextMessageStart => {
-                self.hold_start(event, canonical_type);
+                self.hold_start(event, canonical_type, now_ms);
                 return released;
             }
             EventType::TextMessageContent => return self.write_text_piece(event, canonical_type, released),
             EventType::TextMessageEnd => return self.write_text_end(event, canonical_type, released),
             EventType::ToolCallStart => return self.write_call_start(event, canonical_type, released),
             EventType::ToolCallResult => {
-                self.leave_thought(&mut released);
+                self.leave_message(&mut released);
                 self.last_message.add(event.get(Field::MessageId).unwrap_or(&Json::EMPTY_STRING));
             }
             EventType::MessagesSnapshot => {
-                self.leave_thought(&mut released);
+                self.leave_message(&mut released);
                 self.last_message.record_snapshot(&event);
                 self.shown_activities.replace(&event);
+                if self.last_message.is_native() {
+                    self.kept_messages.forget_earlier();
+                }
                 let shown = &self.shown_activities;
                 self.kept_messages.complete(&mut event, self.peer.dialect.name, |id| shown.content(id));
             }

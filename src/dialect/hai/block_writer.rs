@@ -2,7 +2,7 @@
 
 use super::block_activity::{BlockNumbers, OutputBlock, WHOLE_BLOCK};
 use super::blocks::{
-    STRING, TEXT, build_delta, build_text_output, build_thinking, has_block_members, is_activity_block,
+    STRING, TEXT, build_delta, build_text_output, build_thinking, has_block_members, has_braces, is_activity_block,
     take_block_members, take_scalar, to_stored_content,
 };
 use super::continued_texts::ContinuedTexts;
@@ -228,7 +228,7 @@ impl RenderedBlock {
     pub(crate) fn write<'a>(self, event: Event<'a>, dialect: &str) -> OutgoingEvent<'a> {
         let block = render_delta(&event.get_or_empty(Field::ActivityType), &self.content, dialect);
         // The client of the seed would put a comma between these braces, and joins strings as they are.
-        let delta = if block.as_str().contains("}{") { to_stored_content(&block) } else { block };
+        let delta = if has_braces(&block) { to_stored_content(&block) } else { block };
         let members = vec![(MemberKey::Known(Field::MessageId), self.message), (MemberKey::Known(Field::Delta), delta)];
         placeholder::write_placeholder(event, members, vec![(carry::extension_key(block::BLOCK_ID), self.block_id)])
     }

@@ -202,7 +202,7 @@ pub(super) fn block_text(value: &Json<'_>) -> Option<Json<'static>> {
     }
 }
 
-/// Divides a text between each `}` and `{`; returns nothing if it has none. The client of the seed (§4.1) puts a comma between
+/// Divides a text between each `}` and `{`, as often as is allowed; returns nothing if it has none. The client of the seed (§4.1) puts a comma between
 /// them wherever it finds them in the JSON of its blocks, and would show `\frac{1},{2}` for `\frac{1}{2}`.
 pub(super) fn split_braces(text: &Json<'_>) -> Vec<Json<'static>> {
     // The client decodes escapes first, and writes the braces as they are.
@@ -220,6 +220,11 @@ pub(super) fn split_braces(text: &Json<'_>) -> Vec<Json<'static>> {
         pieces.push(Json::string(&text[start..]));
     }
     pieces
+}
+
+/// Returns true for JSON that the client of the seed changes, because it has `}{`.
+pub(super) fn has_braces(json: &Json<'_>) -> bool {
+    json.as_str().contains("}{")
 }
 
 /// Returns a block's JSON as stored content, without `}{` in it, since the client of the seed puts a comma between them.

@@ -2,13 +2,16 @@
 //!
 //! A client of AG-UI keeps them: "absent ids dropped, except local `activity` (unless the snapshot carries any activity)
 //! and `reasoning` (unless it carries any reasoning)" (`specs/ag-ui-1.0.md` §3.4). A HAI client has no such rule, so
-//! they are added to the snapshot, each before the message that it came before. A note keeps them from coming back.
+//! they are added to the snapshot, each before the message that it came before. A note keeps them from coming back. Those of
+//! earlier runs are in the request.
 
 use super::part_calls;
 use crate::codec::json;
+use crate::dialect::earlier_messages::{EarlierContent, EarlierMessages};
 use crate::dialect::{carry, memory_limits};
 use crate::event::input::{ACTIVITY, MessageMembers, REASONING, USER, has_role};
 use crate::event::{Event, EventLoss, Field, IdMap, Json, MemberKey, Members, get, message_id};
+use std::collections::BTreeMap;
 
 /// Marks a message that the agent's snapshot did not have.
 const KEPT_NOTE: &str = "$kept";
@@ -26,6 +29,10 @@ const ENTRY_COST: usize = 256;
 #[derive(Debug, Default)]
 pub(super) struct KeptMessages {
     messages: IdMap<KeptMessage>,
+    /// thinking and blocks of earlier runs, in their order
+    earlier: Vec<KeptEarlierMessage>,
+    /// the places of the messages of earlier runs, by the client's id
+    earlier_places: IdMap<usize>,
     /// the messages that no other has followed yet
     unplaced: Vec<Json<'static>>,
     bytes: usize,
@@ -35,6 +42,8 @@ pub(super) struct KeptMessages {
 #[derive(Debug)]
 struct KeptMessage {
     content: KeptContent,
+    /// another id of the client's message, because one of an earlier run has its own
+    other_id: Option<Json<'static>>,
     /// the message that followed it
     next: Option<Json<'static>>,
     /// number of snapshots that lacked it
@@ -49,6 +58,19 @@ enum KeptContent {
     Activity(Json<'static>),
 }
 
+#[derive(Debug)]
+struct KeptEarlierMessage {
+    /// the client's id
+    id: Json<'static>,
+    /// its place among the messages of earlier runs
+    place: usize,
+    /// `None` if it is over the limit
+    content: Option<EarlierContent>,
+    is_activity: bool,
+    /// number of snapshots that lacked it
+    snapshots: u32,
+}
+
 /// A message that is added to a snapshot, before the one with this index.
 struct PlacedMessage {
     index: usize,
@@ -56,8 +78,33 @@ struct PlacedMessage {
 }
 
 impl KeptMessages {
-    pub(crate) fn record_thought(&mut self, id: &Json<'static>) {
-        self.add(id, || KeptContent::Reasoning(Some(String::new())));
+    /// Records the messages of earlier runs. The limit leaves out the oldest.
+    pub(crate) fn record_earlier(&mut self, messages: EarlierMessages) {
+        let mut left = TEXTS_LIMIT;
+        let places = messages.messages.iter().enumerate().map(|(place, message)| (message.id.clone(), place));
+        self.earlier_places = places.collect();
+        for (place, message) in messages.messages.into_iter().enumerate().rev() {
+            let is_activity = matches!(message.content, EarlierContent::Activity { .. });
+            let cost = ENTRY_COST + message.id.as_str().len() + message.content.text_len();
+            let content = left.checked_sub(cost).map(|rest| {
+                left = rest;
+                message.content
+            });
+            if !matches!(content, Some(EarlierContent::Other)) {
+                self.earlier.push(KeptEarlierMessage { id: message.id, place, content, is_activity, snapshots: 0 });
+            }
+        }
+        self.earlier.reverse();
+    }
+
+    /// Forgets earlier runs, if the agent speaks the dialect: its snapshots have all that the client shows.
+    pub(crate) fn forget_earlier(&mut self) {
+        self.earlier = Vec::new();
+    }
+
+    /// Records a thought, and the client's message for it.
+    pub(crate) fn record_thought(&mut self, id: &Json<'static>, message: &Json<'static>) {
+        self.add(id, message, || KeptContent::Reasoning(Some(String::new())));
     }
 
     /// Adds to a thought. A piece of one that was forgotten is not kept: it would be shown as the whole thought.
@@ -72,9 +119,10 @@ impl KeptMessages {
         }
     }
 
-    pub(crate) fn record_activity(&mut self, event: &Event<'_>) {
+    /// Records an activity, and the client's message for it.
+    pub(crate) fn record_activity(&mut self, event: &Event<'_>, message: &Json<'static>) {
         let kind = event.get_or_empty(Field::ActivityType);
-        self.add(&message_id(&event.members), || KeptContent::Activity(kind));
+        self.add(&message_id(&event.members), message, || KeptContent::Activity(kind));
     }
 
     /// Records the place of the messages before this one.
@@ -114,6 +162,7 @@ impl KeptMessages {
             KeptContent::Reasoning(_) => replaces_reasoning,
             KeptContent::Activity(_) => replaces_activities,
         });
+        self.earlier.retain(|kept| if kept.is_activity { !replaces_activities } else { !replaces_reasoning });
     }
 
     /// Returns the messages that a snapshot lacks, in the order of their places. Forgets those that it does not get.
@@ -123,7 +172,7 @@ impl KeptMessages {
         dialect: &str,
         content_of: impl Fn(&Json<'_>) -> Option<Json<'static>>,
     ) -> Vec<PlacedMessage> {
-        if self.messages.is_empty() {
+        if self.messages.is_empty() && self.earlier.is_empty() {
             return Vec::new();
         }
         let indices: IdMap<usize> = messages
@@ -134,7 +183,7 @@ impl KeptMessages {
         let after_user = messages.iter().rposition(|message| has_role(message, USER)).map_or(0, |user| user + 1);
         let missing: Vec<_> =
             self.messages.iter().map(|(id, _)| id).filter(|id| !indices.contains(id)).cloned().collect();
-        let mut added = Vec::new();
+        let mut added = self.missing_earlier(&indices, messages.len(), dialect);
         for id in missing {
             let Some(kept) = self.messages.get_mut(&id) else { continue };
             kept.snapshots += 1;
@@ -150,10 +199,37 @@ impl KeptMessages {
                 Some(next) => indices.get(next).copied().unwrap_or(after_user),
                 None => messages.len(),
             };
-            added.push(PlacedMessage { index, message: json::to_object(&kept.to_message(&id, content, dialect)) });
+            added.push(PlacedMessage { index, message: kept.to_message(&id, content, dialect) });
         }
         // Stable: what has the same place stays in order.
         added.sort_by_key(|placed| placed.index);
+        added
+    }
+
+    /// Returns the messages of earlier runs that a snapshot lacks, each before the first one that the snapshot has of those
+    /// behind it.
+    fn missing_earlier(&mut self, indices: &IdMap<usize>, end: usize, dialect: &str) -> Vec<PlacedMessage> {
+        if self.earlier.is_empty() {
+            return Vec::new();
+        }
+        let found = indices.iter().filter_map(|(id, index)| Some((*self.earlier_places.get(id)?, *index)));
+        let found: BTreeMap<usize, usize> = found.collect();
+        let losses = &mut self.losses;
+        let mut added = Vec::new();
+        self.earlier.retain_mut(|kept| {
+            if indices.contains(&kept.id) {
+                return true;
+            }
+            kept.snapshots += 1;
+            let message = kept.content.as_ref().filter(|_| kept.snapshots <= MAX_SNAPSHOTS);
+            let Some(message) = message.and_then(|content| earlier_to_message(&kept.id, content, dialect)) else {
+                losses.push(if kept.is_activity { EventLoss::ActivityNotShown } else { EventLoss::ReasoningNotShown });
+                return false;
+            };
+            let index = found.range(kept.place..).next().map_or(end, |(_, index)| *index);
+            added.push(PlacedMessage { index, message });
+            true
+        });
         added
     }
 
@@ -166,12 +242,13 @@ impl KeptMessages {
         self.bytes
     }
 
-    fn add(&mut self, id: &Json<'static>, content: impl FnOnce() -> KeptContent) {
+    fn add(&mut self, id: &Json<'static>, message: &Json<'static>, content: impl FnOnce() -> KeptContent) {
         if self.messages.contains(id) {
             return;
         }
         self.bytes += ENTRY_COST + id.as_str().len();
-        self.messages.insert(id.clone(), KeptMessage { content: content(), next: None, snapshots: 0 });
+        let other_id = self.earlier_places.contains(id).then(|| message.clone());
+        self.messages.insert(id.clone(), KeptMessage { content: content(), other_id, next: None, snapshots: 0 });
         self.unplaced.push(id.clone());
     }
 
@@ -215,20 +292,41 @@ impl KeptMessage {
         }
     }
 
-    fn to_message(&self, id: &Json<'static>, content: Json<'static>, dialect: &str) -> MessageMembers<'static> {
-        let (role, kind) = match &self.content {
-            KeptContent::Reasoning(_) => (REASONING, None),
-            KeptContent::Activity(kind) => (ACTIVITY, Some(kind)),
+    fn to_message(&self, id: &Json<'static>, content: Json<'static>, dialect: &str) -> Json<'static> {
+        let activity_type = match &self.content {
+            KeptContent::Reasoning(_) => None,
+            KeptContent::Activity(kind) => Some(kind),
         };
-        let mut note = Members::new();
-        carry::add_note(&mut note, KEPT_NOTE);
-        let mut message = vec![(MemberKey::Known(Field::Id), id.clone())];
-        message.push((MemberKey::Known(Field::Role), Json::string(role)));
-        message.extend(kind.map(|kind| (MemberKey::Known(Field::ActivityType), kind.clone())));
-        message.push((MemberKey::Known(Field::Content), content));
-        message.push((MemberKey::Known(Field::Metadata), carry::merge(None, dialect, note)));
-        message
+        build_message(self.other_id.as_ref().unwrap_or(id), activity_type, content, dialect)
     }
+}
+
+fn earlier_to_message(id: &Json<'static>, content: &EarlierContent, dialect: &str) -> Option<Json<'static>> {
+    match content {
+        EarlierContent::Reasoning { text } => Some(build_message(id, None, text.clone(), dialect)),
+        EarlierContent::Activity { activity_type, content } => {
+            Some(build_message(id, Some(activity_type), content.clone(), dialect))
+        }
+        EarlierContent::Other => None,
+    }
+}
+
+/// Builds a message of an activity, or of reasoning, with the note.
+fn build_message(
+    id: &Json<'static>,
+    activity_type: Option<&Json<'static>>,
+    content: Json<'static>,
+    dialect: &str,
+) -> Json<'static> {
+    let mut note = Members::new();
+    carry::add_note(&mut note, KEPT_NOTE);
+    let role = if activity_type.is_some() { ACTIVITY } else { REASONING };
+    let mut message = vec![(MemberKey::Known(Field::Id), id.clone())];
+    message.push((MemberKey::Known(Field::Role), Json::string(role)));
+    message.extend(activity_type.map(|kind| (MemberKey::Known(Field::ActivityType), kind.clone())));
+    message.push((MemberKey::Known(Field::Content), content));
+    message.push((MemberKey::Known(Field::Metadata), carry::merge(None, dialect, note)));
+    json::to_object(&message)
 }
 
 fn insert_placed(list: &[Json<'_>], added: Vec<PlacedMessage>) -> Vec<Json<'static>> {
@@ -265,9 +363,9 @@ mod tests {
     fn adds_a_message_to_a_limited_number_of_snapshots() {
         let mut kept = KeptMessages::default();
         let id = Json::string("r");
-        kept.record_thought(&id);
+        kept.record_thought(&id, &id);
         kept.append_text(&id, &Json::string("a thought"));
-        kept.record_thought(&Json::string("empty"));
+        kept.record_thought(&Json::string("empty"), &Json::string("empty"));
         let snapshots = (0..2 * MAX_SNAPSHOTS).map(|_| complete_snapshot(&mut kept));
         assert_eq!(snapshots.filter(|list| list.contains("a thought")).count(), MAX_SNAPSHOTS as usize);
         assert_eq!(kept.take_losses(), [EventLoss::ReasoningNotShown]);
@@ -281,10 +379,10 @@ mod tests {
     fn counts_a_message_over_a_limit_once() {
         let mut kept = KeptMessages::default();
         let long = Json::string("r");
-        kept.record_thought(&long);
+        kept.record_thought(&long, &long);
         kept.append_text(&long, &Json::string(&"x".repeat(TEXTS_LIMIT)));
         let activity = Event::new(EventType::ActivitySnapshot).with(Field::MessageId, Json::string("a"));
-        kept.record_activity(&activity.with(Field::ActivityType, Json::string("PLAN")));
+        kept.record_activity(&activity.with(Field::ActivityType, Json::string("PLAN")), &Json::string("a"));
         (0..2 * MAX_SNAPSHOTS).for_each(|_| drop(complete_snapshot(&mut kept)));
         assert_eq!(kept.take_losses(), [EventLoss::ReasoningNotShown, EventLoss::ActivityNotShown]);
     }

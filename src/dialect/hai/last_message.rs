@@ -5,22 +5,31 @@
 //! own:
 //! ```text
 //!   AG-UI  START a  "1"         START b  "2"         "3" of a                           END a     END b
-//!   HAI    START a  "1"         START b  "2"  END a  START a:2  "3"                     END a:2   END b
+//!   HAI    START a  "1"  END a  START b  "2"  END b  START a:2  "3"                     END a:2
 //! ```
+//! A message ends before another one follows: at an end, the component parses the content of the last message, which may be
+//! the result of a call. An id of an earlier run is in use, too ([`Dialect::reopens_since`](crate::dialect::Dialect)).
 //! The messages of a HAI agent stay as they are.
 
 use crate::codec::json;
+use crate::dialect::earlier_messages::EarlierMessages;
 use crate::dialect::memory_limits;
 use crate::event::{Event, EventType, Field, IdMap, Json, get};
 
 #[derive(Debug, Default)]
 pub(super) struct LastMessage {
     last: Option<Json<'static>>,
+    /// the message that a call makes because its text has not begun
+    call_message: Option<Json<'static>>,
     /// the client's messages, by id; the highest number that follows the id of one
     counts: IdMap<u32>,
     id_bytes: usize,
     /// open texts, by the agent's id
     texts: IdMap<OpenText>,
+    /// the text whose message is the client's last one, by the agent's id
+    last_text: Option<Json<'static>>,
+    /// the client's last message for each text that has more than one, or another one, by the agent's id
+    added: IdMap<Json<'static>>,
     thought: Option<OpenThought>,
     /// ids of thoughts whose message ended before they did
     left_thoughts: IdMap<()>,
@@ -35,15 +44,19 @@ pub(super) struct OpenText {
     pub(crate) message: Option<Json<'static>>,
     /// whether the message is not the one that the agent started
     pub(crate) is_added: bool,
+    /// whether the client has a part of the text
+    pub(crate) has_begun: bool,
 }
 
-/// The start of a text, until the next event shows whether text follows at once.
+/// The start of a text or a thought, until the next event shows whether its content follows at once.
 #[derive(Debug)]
 pub(super) struct HeldStart {
     pub(crate) event: Event<'static>,
     pub(crate) canonical_type: Option<&'static str>,
     /// whether the agent started a part of a message
     pub(crate) is_part: bool,
+    /// in ms since the epoch
+    pub(crate) now_ms: i64,
 }
 
 /// A thought whose message is the client's last one.
@@ -62,6 +75,7 @@ impl LastMessage {
     pub(crate) fn observe(&mut self, event: &Event<'_>, dialect: &str) {
         if event.kind == EventType::RunStarted {
             self.texts = IdMap::default();
+            self.added = IdMap::default();
             self.thought = None;
             self.left_thoughts = IdMap::default();
             self.is_native = false;
@@ -104,6 +118,27 @@ impl LastMessage {
         message
     }
 
+    /// Adds the message of a text that has not begun, for the call that makes it.
+    pub(crate) fn add_for_call(&mut self, id: &Json<'static>) {
+        let message = self.add_for(id);
+        if message != *id {
+            self.added.insert(id.clone(), message.clone());
+        }
+        self.call_message = Some(message);
+    }
+
+    /// Returns true if calls without a parent are in this message, which a call made.
+    pub(crate) fn takes_calls(&self, message: &Json<'_>) -> bool {
+        self.call_message.as_ref().is_some_and(|own| own.is_same(message))
+    }
+
+    /// Records the messages of earlier runs, whose ids the client has too.
+    pub(crate) fn record_earlier(&mut self, earlier: &EarlierMessages) {
+        for message in &earlier.messages {
+            self.counts.insert(message.id.clone(), 1);
+        }
+    }
+
     /// Records the messages of a snapshot, which the client shows in place of its own.
     pub(crate) fn record_snapshot(&mut self, snapshot: &Event<'_>) {
         self.last = None;
@@ -116,6 +151,12 @@ impl LastMessage {
     }
 
     pub(crate) fn open_text(&mut self, id: Json<'static>, text: OpenText) {
+        if let Some(message) = &text.message {
+            self.last_text = Some(id.clone());
+            if text.is_added {
+                self.added.insert(id.clone(), message.clone());
+            }
+        }
         self.texts.insert(id, text);
     }
 
@@ -123,7 +164,21 @@ impl LastMessage {
         self.texts.get(id)
     }
 
+    /// Takes the message of the text that goes on in another one, if the client's last message has a text that is open.
+    pub(crate) fn leave_text(&mut self) -> Option<Json<'static>> {
+        let text = self.texts.get_mut(&self.last_text.take()?)?;
+        text.is_added = true;
+        text.message.take()
+    }
+
+    /// Returns the client's message for one of the agent.
+    pub(crate) fn message_of(&self, id: &Json<'static>) -> Json<'static> {
+        self.added.get(id).unwrap_or(id).clone()
+    }
+
     pub(crate) fn close_text(&mut self, id: &Json<'_>) -> Option<OpenText> {
+        let message = self.added.get(id).unwrap_or(id);
+        self.call_message.take_if(|own| own.is_same(message));
         self.texts.remove(id)
     }
 
@@ -149,6 +204,11 @@ impl LastMessage {
         let thought = self.thought.take()?;
         self.left_thoughts.insert(thought.id.clone(), ());
         Some(thought)
+    }
+
+    /// Records a thought that has no message yet.
+    pub(crate) fn postpone_thought(&mut self, id: Json<'static>) {
+        self.left_thoughts.insert(id, ());
     }
 
     /// Returns true if the message of the thought, which ends now, had ended before.

@@ -40,6 +40,10 @@ impl MessageAdapter for HaiMessages {
         stored_parts::is_joined_part(message, dialect)
     }
 
+    fn stored_id(&self, message: &Members<'_>, dialect: &str) -> Option<Json<'static>> {
+        stored_parts::stored_id(message, dialect)
+    }
+
     fn is_kept(&self, message: &Members<'_>, dialect: &str) -> bool {
         kept_messages::is_kept(message, dialect)
     }

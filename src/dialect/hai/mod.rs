@@ -64,6 +64,8 @@ pub static HAI: Dialect = Dialect {
     has_ag_ui_values: false,
     // Text, tool calls and collaboration have events and places of their own.
     has_one_message_list: false,
+    // §4.1: the component shows the last message alone, and finds it by its id.
+    reopens_since: None,
     // §3.2.2 lists id, role, content, name, timestamp, extra. Tool calls are a guess: a result in §3.3.2 has a
     // `toolCallId`, and a conversation with a tool message must be able to show its call.
     message: MessageFormat {

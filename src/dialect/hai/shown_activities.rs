@@ -3,17 +3,19 @@
 //! ```text
 //! ACTIVITY_SNAPSHOT of a new id   ──▶ a block, content kept
 //!   … of a shown id               ──▶ the block again; with `replace: false` nothing that is shown
-//! ACTIVITY_DELTA of a shown id    ──▶ the block with its new content; carried if the content is not kept
+//! ACTIVITY_DELTA of a shown id    ──▶ the block with its new content; carried if it does not apply, or the content is not kept
 //! MESSAGES_SNAPSHOT               ──▶ its activities, if it has any, and no others
 //! ```
 //! The dialect has no changes of blocks, so each change is a whole block with the same block id. Contents are kept within
 //! limits, so that the memory of a run and the work for an event are bounded.
 
 use super::members::block;
+use super::message_parts::is_part_of;
 use crate::codec::json;
+use crate::dialect::earlier_messages::{EarlierContent, EarlierMessages};
 use crate::dialect::event_parts::OutgoingEvent;
 use crate::dialect::memory_limits;
-use crate::dialect::patched_json::PatchedJson;
+use crate::dialect::patched_json::{PatchNotApplied, PatchedJson};
 use crate::event::input::ACTIVITY;
 use crate::event::{Event, EventType, Field, IdMap, Json, find_member, get, message_id};
 
@@ -47,7 +49,7 @@ impl Default for ShownActivities {
 
 #[derive(Debug, Default)]
 struct ShownActivity {
-    /// `None` if it is over a limit, unknown after a patch that could not be applied, or not shown in a block
+    /// `None` if it is over a limit, or not shown in a block
     content: Option<PatchedJson>,
     content_bytes: usize,
     /// the id of the original block; otherwise the activity's id is used
@@ -60,6 +62,17 @@ impl ShownActivities {
         event.kind == EventType::ActivitySnapshot
             && event.get(Field::Replace).is_some_and(|replace| replace.as_str() == "false")
             && event.get(Field::MessageId).is_some_and(|id| self.activities.contains(id))
+    }
+
+    /// Records the activities of earlier runs. A message `A:2` has the activity `A`, as this module's caller writes it.
+    pub(crate) fn record_earlier(&mut self, earlier: &EarlierMessages) {
+        let ids: IdMap<()> = earlier.messages.iter().map(|message| (message.id.clone(), ())).collect();
+        for message in &earlier.messages {
+            let EarlierContent::Activity { content, .. } = &message.content else { continue };
+            let id = origin_of(&message.id, &ids).unwrap_or_else(|| message.id.clone());
+            self.activity(&id);
+            self.keep_content(&id, Some(content));
+        }
     }
 
     /// Records an activity that is shown as its `original` block, or as a new one.
@@ -95,14 +108,21 @@ impl ShownActivities {
         }
     }
 
-    /// Applies a patch; returns the new content, or `None` if it is unknown, or too large for a patch of this size.
+    /// Applies a patch; returns the new content, or `None` if it does not apply, is unknown, or is too large for a patch of
+    /// this size.
     pub(crate) fn apply(&mut self, change: &Event<'_>) -> Option<Json<'static>> {
         let id = change.get(Field::MessageId)?;
         let shown = self.activities.get_mut(id)?;
-        self.content_bytes -= std::mem::take(&mut shown.content_bytes);
         let mut content = shown.content.take()?;
+        self.content_bytes -= std::mem::take(&mut shown.content_bytes);
         let patch = change.get(Field::Patch)?;
-        content.apply(patch).ok()?;
+        let applied = content.apply(patch);
+        if let Err(PatchNotApplied::Refused) = applied {
+            // A client of AG-UI keeps the content, and applies the next patch to it.
+            self.keep_tree(id, content);
+            return None;
+        }
+        applied.ok()?;
         let json = content.to_json();
         self.credit = self.credit.saturating_add(patch.as_str().len() * WRITTEN_PER_BYTE);
         let left = self.credit.checked_sub(json.as_str().len());
@@ -158,9 +178,17 @@ impl ShownActivities {
     }
 }
 
+/// Returns the id of which this is a further one, if the client has that.
+fn origin_of(id: &Json<'_>, ids: &IdMap<()>) -> Option<Json<'static>> {
+    let text = id.text()?;
+    let origin = Json::string(text.rsplit_once(':')?.0);
+    (is_part_of(id, &origin) && ids.contains(&origin)).then_some(origin)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dialect::earlier_messages::EarlierMessage;
     use crate::event::MemberKey;
 
     fn snapshot(id: &str, text_len: usize) -> Event<'static> {
@@ -195,11 +223,36 @@ mod tests {
     }
 
     #[test]
-    fn applies_nothing_after_a_patch_that_it_could_not_apply() {
+    fn keeps_the_content_if_a_patch_does_not_apply() {
         let mut shown = ShownActivities::default();
         shown.record_block(&snapshot("a", 1), None);
-        assert_eq!(shown.apply(&change("a", r#"[{"op":"remove","path":"/b"}]"#)), None);
-        assert_eq!(shown.apply(&change("a", SET)), None);
+        for refused in [r#"[{"op":"remove","path":"/b"}]"#, r#"[{"op":"test","path":"/n","value":7}]"#] {
+            assert_eq!(shown.apply(&change("a", refused)), None);
+        }
+        let wanted = r#"{"n":1,"text":"x"}"#;
+        assert_eq!(shown.apply(&change("a", SET)).expect("known").as_str(), wanted);
+        assert_eq!(
+            shown.apply(&change("a", r#"[{"op":"test","path":"/n","value":1.0}]"#)).expect("same").as_str(),
+            wanted
+        );
+    }
+
+    #[test]
+    fn applies_patches_to_the_activities_of_earlier_runs() {
+        let earlier = |id: &str, n: u8| EarlierMessage {
+            id: Json::string(id),
+            content: EarlierContent::Activity {
+                activity_type: Json::string("PLAN"),
+                content: Json::from_trusted(format!("{{\"n\":{n}}}")),
+            },
+        };
+        let mut shown = ShownActivities::default();
+        shown
+            .record_earlier(&EarlierMessages { messages: vec![earlier("a", 0), earlier("a:2", 5), earlier("b:2", 7)] });
+        let add = r#"[{"op":"add","path":"/m","value":1}]"#;
+        assert_eq!(shown.apply(&change("a", add)).expect("known").as_str(), r#"{"n":5,"m":1}"#);
+        assert_eq!(shown.apply(&change("b", add)), None);
+        assert_eq!(shown.apply(&change("b:2", add)).expect("known").as_str(), r#"{"n":7,"m":1}"#);
     }
 
     #[test]

@@ -173,6 +173,11 @@ pub(super) fn is_joined_part(message: &Members<'_>, dialect: &str) -> bool {
     has_role(message, ASSISTANT) && part_origin(message, dialect).is_some()
 }
 
+/// Returns the id of the message that only had this block, or this one first.
+pub(super) fn stored_id(message: &Members<'_>, dialect: &str) -> Option<Json<'static>> {
+    json::parse_member(&carried_member(message, dialect, MESSAGE_NOTE)?, Field::Id.camel())
+}
+
 /// Restores messages that only had blocks.
 fn restore_messages(messages: &mut Vec<MessageMembers<'_>>, dialect: &str) {
     let mut at = 0;

@@ -16,7 +16,9 @@ use super::not_shown;
 use super::report::TranslationReport;
 use super::stream_error::{RunStateLimit, StreamError};
 use crate::codec::{Framing, sse};
-use crate::dialect::{DialectAdapter, EventRow, EventShape, PeerDialect, ReleasedEvent, TextFormat, interrupts};
+use crate::dialect::{
+    DialectAdapter, EarlierMessages, EventRow, EventShape, PeerDialect, ReleasedEvent, TextFormat, interrupts,
+};
 use crate::event::lane::ChunkStreamKind;
 use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json, PROTOCOL_VERSION};
 
@@ -95,6 +97,13 @@ impl EventWriter {
             frames_written: 0,
             frame_limit: MAX_GROWTH.saturating_mul(read_limit),
             last_label: 0,
+        }
+    }
+
+    /// Records what the client has from before the run.
+    pub(crate) fn record_earlier(&mut self, earlier: EarlierMessages) {
+        if let Some(adapter) = &mut self.adapter {
+            adapter.record_earlier(earlier);
         }
     }
 

@@ -144,7 +144,7 @@ async fn ends_endless_lines_and_events_and_frees_their_memory() {
         let before = gateway.process.resident_memory();
         assert_failed(&post_run(gateway.data, "/run").await, "frame_too_large", RUN_BEGINNING);
         assert!(agent.bytes_sent() < FOUR_LIMITS, "{} bytes left the agent", agent.bytes_sent());
-        // Buffers are freed, and the allocator returns them a second later.
+        // Buffers are freed, and the allocator returns them a little later.
         gateway.wait_for_metric(r#"diglot_streams_active{route="run"}"#, 0.0).await;
         eventually("the memory of the run is returned", async || {
             (gateway.process.resident_memory() < before + (8 << 20)).then_some(())

@@ -6,7 +6,7 @@ use crate::dialect::adapter::{ReleasedEvent, ReleasedEvents};
 use crate::dialect::carry;
 use crate::dialect::event_parts::OutgoingEvent;
 use crate::dialect::hai::blocks;
-use crate::dialect::hai::last_message::OpenThought;
+use crate::dialect::hai::last_message::{HeldStart, OpenThought};
 use crate::dialect::row::EventRow;
 use crate::event::{Event, EventType, Field, Json, MemberKey, get, message_id, remove, set};
 
@@ -33,7 +33,7 @@ impl HaiAdapter {
             if !self.writes_blocks() || kind == EventType::ReasoningEnd {
                 released.push(ReleasedEvent::AsCustom(event));
             } else {
-                self.write_thought(&id, event, canonical_type.unwrap_or(kind.wire()), now_ms, &mut released);
+                self.write_thought(&id, event, canonical_type, now_ms, &mut released);
             }
             return released;
         };
@@ -64,35 +64,54 @@ impl HaiAdapter {
         &mut self,
         id: &Json<'static>,
         event: Event<'a>,
-        canonical_type: &'static str,
+        canonical_type: Option<&'static str>,
         now_ms: i64,
         released: &mut ReleasedEvents<'a>,
     ) {
         let kind = event.kind;
+        let thought_type = canonical_type.unwrap_or(kind.wire());
+        let is_empty = event.get(Field::Delta).is_none_or(|delta| delta.is_str(""));
         let open =
             self.last_message.message_of_thought(id).filter(|message| self.last_message.is_last(message)).cloned();
         match (kind, open) {
             (EventType::ReasoningMessageStart, _) => {
-                let message = self.start_thought(id, &event, now_ms, released);
-                let Some((row, mut outgoing)) = self.split_thought(event, canonical_type, &message) else { return };
-                let role = remove(&mut outgoing.members, Field::Role);
-                outgoing.canonical.extend(role.map(|role| (MemberKey::Known(Field::Role), role)));
-                self.block_writer.start_message(&mut outgoing);
-                released.push(ReleasedEvent::Complete { row, outgoing });
+                self.held_start = Some(HeldStart { event: event.into_owned(), canonical_type, is_part: false, now_ms });
             }
             (EventType::ReasoningMessageEnd, None) => {
                 // A thought that was written in a message of the agent ended with its span.
                 if self.last_message.end_left_thought(id) {
-                    hide(event, Some(canonical_type), released);
+                    self.block_writer.rendered_members(id, kind, now_ms);
+                    hide(event, Some(thought_type), released);
                 }
             }
-            (_, Some(message)) => self.write_thinking(id, event, canonical_type, &message, now_ms, released),
+            (_, Some(message)) => self.write_thinking(id, event, thought_type, &message, now_ms, released),
+            (_, None) if is_empty => hide(event, Some(thought_type), released),
             (_, None) => {
                 let message = self.start_thought(id, &event, now_ms, released);
                 self.add_boundary(EventType::TextMessageStart, &message, None, released);
-                self.write_thinking(id, event, canonical_type, &message, now_ms, released);
+                self.write_thinking(id, event, thought_type, &message, now_ms, released);
             }
         }
+    }
+
+    /// Writes the start of a thought, or carries it if its first piece does not follow at once.
+    pub(super) fn release_thought(&mut self, start: HeldStart, next: &Event<'_>, released: &mut ReleasedEvents<'_>) {
+        let HeldStart { event, canonical_type, now_ms, .. } = start;
+        let id = message_id(&event.members);
+        let has_text = next.get(Field::Delta).is_some_and(|delta| !delta.is_str(""));
+        let is_same = next.get(Field::MessageId).is_some_and(|next| next.is_same(&id));
+        if next.kind != EventType::ReasoningMessageContent || !has_text || !is_same {
+            self.block_writer.rendered_members(&id, event.kind, time_of(&event, now_ms));
+            self.last_message.postpone_thought(id);
+            return hide(event, canonical_type, released);
+        }
+        let message = self.start_thought(&id, &event, now_ms, released);
+        let thought_type = canonical_type.unwrap_or(event.kind.wire());
+        let Some((row, mut outgoing)) = self.split_thought(event, thought_type, &message) else { return };
+        let role = remove(&mut outgoing.members, Field::Role);
+        outgoing.canonical.extend(role.map(|role| (MemberKey::Known(Field::Role), role)));
+        self.block_writer.start_message(&mut outgoing);
+        released.push(ReleasedEvent::Complete { row, outgoing });
     }
 
     fn start_thought(
@@ -102,11 +121,11 @@ impl HaiAdapter {
         now_ms: i64,
         released: &mut ReleasedEvents<'_>,
     ) -> Json<'static> {
-        self.leave_thought(released);
+        self.leave_message(released);
         let time = time_of(event, now_ms);
         self.block_writer.rendered_members(id, EventType::ReasoningMessageStart, time);
-        self.kept_messages.record_thought(id);
         let message = self.last_message.add_for(id);
+        self.kept_messages.record_thought(id, &message);
         self.last_message.open_thought(OpenThought { id: id.clone(), message: message.clone(), time });
         message
     }
@@ -166,7 +185,9 @@ impl HaiAdapter {
     ) {
         let mut data = self.block_writer.rendered_members(id, kind, time);
         let content = Event::new(EventType::TextMessageContent).with(Field::MessageId, message.clone());
-        let content = content.with(Field::Delta, blocks::build_thinking(text, &mut data));
+        let block = blocks::build_thinking(text, &mut data);
+        let delta = if blocks::has_braces(&block) { blocks::to_stored_content(&block) } else { block };
+        let content = content.with(Field::Delta, delta);
         if let Some((row, outgoing)) = self.split_members(EventType::TextMessageContent, content, Some("")) {
             released.push(ReleasedEvent::Complete { row, outgoing });
         }

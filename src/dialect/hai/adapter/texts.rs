@@ -2,40 +2,53 @@
 
 use super::{HaiAdapter, set_first_piece};
 use crate::dialect::adapter::{DialectAdapter, ReleasedEvent, ReleasedEvents};
-use crate::dialect::carry;
-use crate::dialect::event_parts::{ABSENT_FIELDS, OutgoingEvent};
+use crate::dialect::event_parts::OutgoingEvent;
 use crate::dialect::event_shapes::restore_chunk;
-use crate::dialect::hai::blocks;
+use crate::dialect::hai::blocks::{self, has_braces, to_stored_content};
+use crate::dialect::hai::joined_blocks::text_block;
 use crate::dialect::hai::last_message::{HeldStart, OpenText};
 use crate::dialect::row::EventRow;
 use crate::event::{Event, EventType, Field, Json, MemberKey, message_id, set};
 
 impl HaiAdapter {
     /// Holds a start back: a client that gets another message before the text would have an empty one.
-    pub(super) fn hold_start(&mut self, event: Event<'_>, canonical_type: Option<&'static str>) {
+    pub(super) fn hold_start(&mut self, event: Event<'_>, canonical_type: Option<&'static str>, now_ms: i64) {
         let is_part = self.message_parts.is_last_a_part();
         let id = message_id(&event.members);
         // A note on an earlier event, or an earlier part, may have opened the message.
         if self.last_message.is_native() && self.block_writer.is_open(&id) {
             return self.block_writer.texts.start_text(&id, true);
         }
-        self.held_start = Some(HeldStart { event: event.into_owned(), canonical_type, is_part });
+        self.held_start = Some(HeldStart { event: event.into_owned(), canonical_type, is_part, now_ms });
     }
 
     /// Writes the start that was held back, or carries it if the next event adds a message.
     pub(super) fn release_start<'a>(&mut self, next: &Event<'_>, released: &mut ReleasedEvents<'a>) {
-        let Some(HeldStart { event, canonical_type, is_part }) = self.held_start.take() else { return };
+        let Some(held) = self.held_start.take() else { return };
+        if held.event.kind == EventType::ReasoningMessageStart {
+            return self.release_thought(held, next, released);
+        }
+        let HeldStart { event, canonical_type, is_part, .. } = held;
         let id = message_id(&event.members);
         let role = event.get_owned(Field::Role);
-        let is_postponed = match next.kind {
-            EventType::ToolCallStart => next.get(Field::ParentMessageId).is_some_and(|parent| !parent.is_same(&id)),
-            kind => adds_message(kind),
-        };
-        if is_postponed && !self.last_message.is_native() {
-            self.last_message.open_text(id, OpenText { role, message: None, is_added: true });
+        let is_native = self.last_message.is_native();
+        let has_call = next.kind == EventType::ToolCallStart
+            && next.get(Field::ParentMessageId).is_none_or(|parent| parent.is_same(&id));
+        if has_call && !is_native {
+            // The client makes a message for the call, and shows none that is empty.
+            self.leave_message(released);
+            self.kept_messages.record_message(&id);
+            self.last_message.add_for_call(&id);
+            self.last_message.open_text(id, OpenText { role, message: None, is_added: true, has_begun: true });
             return hide(event, canonical_type, released);
         }
-        self.leave_thought(released);
+        let is_of_other = next.kind == EventType::TextMessageContent
+            && next.get(Field::MessageId).is_some_and(|message| !message.is_same(&id));
+        if !is_native && (adds_message(next.kind) || is_of_other) {
+            self.last_message.open_text(id, OpenText { role, message: None, is_added: true, has_begun: false });
+            return hide(event, canonical_type, released);
+        }
+        self.leave_message(released);
         self.kept_messages.record_message(&id);
         let message = match self.last_message.is_native() {
             true => {
@@ -53,7 +66,8 @@ impl HaiAdapter {
             self.is_start_next = canonical_type.is_none() && !is_renamed;
             released.push(ReleasedEvent::Complete { row, outgoing });
         }
-        self.last_message.open_text(id, OpenText { role, message: Some(message), is_added: is_renamed });
+        let text = OpenText { role, message: Some(message), is_added: is_renamed, has_begun: true };
+        self.last_message.open_text(id, text);
     }
 
     /// Writes text in the last message, divided where a client would change it.
@@ -84,16 +98,15 @@ impl HaiAdapter {
     /// Starts a message for a text whose own is not the last one.
     fn continue_text(&mut self, id: &Json<'static>, released: &mut ReleasedEvents<'_>) -> Json<'static> {
         let text = self.last_message.close_text(id);
-        let (role, before) = text.map_or((None, None), |text| (text.role, text.message));
-        if let Some(before) = before {
-            self.add_boundary(EventType::TextMessageEnd, &before, None, released);
-        } else {
+        let (role, has_begun) = text.map_or((None, false), |text| (text.role, text.has_begun));
+        if !has_begun {
             self.kept_messages.record_message(id);
         }
-        self.leave_thought(released);
+        self.leave_message(released);
         let message = self.last_message.add_for(id);
         self.add_boundary(EventType::TextMessageStart, &message, role.as_ref(), released);
-        self.last_message.open_text(id.clone(), OpenText { role, message: Some(message.clone()), is_added: true });
+        let text = OpenText { role, message: Some(message.clone()), is_added: true, has_begun: true };
+        self.last_message.open_text(id.clone(), text);
         message
     }
 
@@ -126,7 +139,14 @@ impl HaiAdapter {
         released.push(ReleasedEvent::Complete { row, outgoing });
         for piece in pieces.into_iter().skip(1).filter(|_| is_split) {
             let rest = Event::new(EventType::TextMessageContent).with(Field::MessageId, message.clone());
-            released.push_event(rest.with(Field::Delta, piece), Some(""));
+            if !has_braces(&piece) {
+                released.push_event(rest.with(Field::Delta, piece), Some(""));
+                continue;
+            }
+            let rest = rest.with(Field::Delta, to_stored_content(&text_block(&piece)));
+            if let Some((row, outgoing)) = self.split_members(rest.kind, rest, Some("")) {
+                released.push(ReleasedEvent::Complete { row, outgoing });
+            }
         }
     }
 
@@ -146,10 +166,8 @@ impl HaiAdapter {
             None => (id, false),
         };
         // The component of the seed parses the content of the last message at each end, and fails if that is empty.
-        let is_last = self.last_message.is_native() || self.last_message.is_last(&message);
-        if is_last && self.block_writer.is_empty_end(&message) {
-            let empty = Event::new(EventType::TextMessageContent).with(Field::MessageId, message.clone());
-            released.push_event(empty.with(Field::Delta, Json::EMPTY_STRING), Some(""));
+        if self.last_message.is_native() || self.last_message.is_last(&message) {
+            self.fill_empty(&message, &mut released);
         }
         if !is_added {
             return released.with_event(event, canonical_type);
@@ -161,54 +179,32 @@ impl HaiAdapter {
         released
     }
 
-    /// Names the message of a call. A client adds a message for a call without one, and for a parent that is not its last
-    /// message.
-    pub(super) fn write_call_start<'a>(
-        &mut self,
-        mut call: Event<'a>,
-        canonical_type: Option<&'static str>,
-        mut released: ReleasedEvents<'a>,
-    ) -> ReleasedEvents<'a> {
-        self.record_call(&mut call, canonical_type);
-        let parent = call.get_owned(Field::ParentMessageId);
-        let shown = parent.as_ref().map(|parent| self.message_of(parent));
-        match (shown, self.last_message.get().cloned()) {
-            (None, Some(last)) if self.block_writer.is_open(&last) => {
-                call.set(Field::ParentMessageId, last);
-                if canonical_type != Some("") {
-                    let absent = carry::field_list(&[Field::ParentMessageId]);
-                    call.members.push((carry::extension_key(ABSENT_FIELDS), absent));
-                }
-            }
-            (Some(shown), Some(last)) if shown == last => {
-                if let Some(parent) = parent.filter(|parent| *parent != shown) {
-                    call.set(Field::ParentMessageId, shown);
-                    call.members.push((carry::extension_key(Field::ParentMessageId.camel()), parent));
-                }
-            }
-            _ => {
-                let message = parent.unwrap_or_else(|| call.get_or_empty(Field::ToolCallId));
-                self.leave_thought(&mut released);
-                self.last_message.add(&message);
-                self.kept_messages.record_message(&message);
-            }
-        }
-        released.with_event(call, canonical_type)
-    }
-
-    /// Marks a call whose parent a reader would take for another one.
-    pub(super) fn record_call(&mut self, call: &mut Event<'_>, canonical_type: Option<&'static str>) {
-        if canonical_type != Some("") {
-            self.block_writer.record_call(call, self.message_parts.is_last_a_part());
-        }
-    }
-
     /// Ends what is open before the run fails: the client would show a thought that goes on for ever.
     pub(super) fn end_open_messages(&mut self, released: &mut ReleasedEvents<'_>) {
         self.leave_thought(released);
         let open: Vec<_> = self.block_writer.open_messages().cloned().collect();
         for message in open {
             self.add_boundary(EventType::TextMessageEnd, &message, None, released);
+        }
+    }
+
+    /// Ends the open message before another one. Text that comes later goes on in a message of its own.
+    pub(super) fn leave_message(&mut self, released: &mut ReleasedEvents<'_>) {
+        self.leave_thought(released);
+        if self.last_message.is_native() {
+            return;
+        }
+        if let Some(message) = self.last_message.leave_text() {
+            self.fill_empty(&message, released);
+            self.add_boundary(EventType::TextMessageEnd, &message, None, released);
+        }
+    }
+
+    /// Writes an empty text in a message that has none and ends now.
+    fn fill_empty(&self, message: &Json<'static>, released: &mut ReleasedEvents<'_>) {
+        if self.block_writer.is_empty_end(message) {
+            let empty = Event::new(EventType::TextMessageContent).with(Field::MessageId, message.clone());
+            released.push_event(empty.with(Field::Delta, Json::EMPTY_STRING), Some(""));
         }
     }
 
@@ -252,12 +248,6 @@ impl HaiAdapter {
         }
         Some((row, outgoing))
     }
-
-    /// Returns the client's message for one of the agent.
-    fn message_of(&self, id: &Json<'static>) -> Json<'static> {
-        let text = self.last_message.text(id).and_then(|text| text.message.clone());
-        text.unwrap_or_else(|| id.clone())
-    }
 }
 
 /// Returns true for events that add a message to the client even while a text is open.
@@ -265,7 +255,11 @@ const fn adds_message(kind: EventType) -> bool {
     kind.is_reasoning()
         || matches!(
             kind,
-            EventType::TextMessageStart | EventType::ToolCallResult | EventType::MessagesSnapshot | EventType::RunError
+            EventType::TextMessageStart
+                | EventType::ToolCallStart
+                | EventType::ToolCallResult
+                | EventType::MessagesSnapshot
+                | EventType::RunError
         )
 }
 

@@ -1,0 +1,55 @@
+//! Writes calls, each in a message of the client.
+
+use super::HaiAdapter;
+use crate::dialect::adapter::ReleasedEvents;
+use crate::dialect::carry;
+use crate::dialect::event_parts::ABSENT_FIELDS;
+use crate::event::{Event, Field};
+
+impl HaiAdapter {
+    /// Names the message of a call. A client adds a message for a call without one, and for a parent that is not its last
+    /// message.
+    pub(super) fn write_call_start<'a>(
+        &mut self,
+        mut call: Event<'a>,
+        canonical_type: Option<&'static str>,
+        mut released: ReleasedEvents<'a>,
+    ) -> ReleasedEvents<'a> {
+        self.record_call(&mut call, canonical_type);
+        let parent = call.get_owned(Field::ParentMessageId);
+        let shown = parent.as_ref().map(|parent| self.last_message.message_of(parent));
+        match (shown, self.last_message.get().cloned()) {
+            (None, Some(last)) if self.block_writer.is_open(&last) || self.last_message.takes_calls(&last) => {
+                call.set(Field::ParentMessageId, last);
+                if canonical_type != Some("") {
+                    let absent = carry::field_list(&[Field::ParentMessageId]);
+                    call.members.push((carry::extension_key(ABSENT_FIELDS), absent));
+                }
+            }
+            (Some(shown), Some(last)) if shown == last => {
+                if let Some(parent) = parent.filter(|parent| *parent != shown) {
+                    call.set(Field::ParentMessageId, shown);
+                    call.members.push((carry::extension_key(Field::ParentMessageId.camel()), parent));
+                }
+            }
+            (shown, _) => {
+                self.leave_message(&mut released);
+                let message = shown.unwrap_or_else(|| call.get_or_empty(Field::ToolCallId));
+                if let Some(parent) = parent.filter(|parent| *parent != message) {
+                    call.set(Field::ParentMessageId, message.clone());
+                    call.members.push((carry::extension_key(Field::ParentMessageId.camel()), parent));
+                }
+                self.last_message.add(&message);
+                self.kept_messages.record_message(&message);
+            }
+        }
+        released.with_event(call, canonical_type)
+    }
+
+    /// Marks a call whose parent a reader would take for another one.
+    pub(super) fn record_call(&mut self, call: &mut Event<'_>, canonical_type: Option<&'static str>) {
+        if canonical_type != Some("") {
+            self.block_writer.record_call(call, self.message_parts.is_last_a_part());
+        }
+    }
+}
