@@ -2,9 +2,9 @@
 //!
 //! It sets the capture mode for a minute at a time, so that a recorder that is killed leaves nothing switched on.
 
+use super::capture_switch::{CaptureSwitch, RENEWAL};
 use super::local_gateway::{RunDirArgs, block_on, connection_failure, is_unreachable};
 use super::output::{CliExit, CliFailure, CliResult, print_error, print_line, with_plural};
-use super::recording_modes::RecordingModes;
 use super::recording_target::RecordingTarget;
 use super::run_line::RunLine;
 use crate::admin::{self, LineStream};
@@ -17,9 +17,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, interval_at, sleep, sleep_until};
-
-/// Interval at which the mode is set again.
-const RENEWAL: Duration = Duration::from_secs(20);
 
 /// Interval and number of attempts to find the gateway again after it has restarted.
 const RECONNECT_INTERVAL: Duration = Duration::from_millis(500);
@@ -92,7 +89,7 @@ pub(super) fn run(arguments: &RecordArgs) -> CliResult {
     block_on(async {
         let mut recorder = Recorder {
             run_dir: &run_dir,
-            modes: RecordingModes::new(&run_dir, &arguments.route, arguments.full),
+            modes: CaptureSwitch::new(&run_dir, &arguments.route, arguments.full),
             routes: &arguments.route,
             target,
             limit,
@@ -113,7 +110,7 @@ pub(super) fn run(arguments: &RecordArgs) -> CliResult {
 
 struct Recorder<'a> {
     run_dir: &'a Path,
-    modes: RecordingModes<'a>,
+    modes: CaptureSwitch<'a>,
     routes: &'a str,
     target: RecordingTarget,
     limit: u64,

@@ -10,6 +10,7 @@ use self::source::{TapEvent, TapRequest, open_tap};
 use self::tap_line::{RowLine, TapFilter, TapLine, TapSide};
 use self::tap_writer::{FrameWriter, RunKey, TapWriter};
 use super::capture_modes::{self, RouteCapture};
+use super::capture_switch::{CaptureSwitch, RENEWAL};
 use super::inspect::DEFAULT_TIME;
 use super::local_gateway::{self, RunDirArgs};
 use super::output::{CliExit, CliFailure, CliResult, print_error};
@@ -21,7 +22,7 @@ use std::path::Path;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::Receiver;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, interval_at, sleep_until};
 
 /// Columns of text that is not for a terminal.
 const FILE_COLUMNS: u16 = 160;
@@ -123,32 +124,49 @@ pub(super) fn run(arguments: &TapArgs) -> CliResult {
 
 async fn tap(arguments: &TapArgs, request: TapRequest, mut output: TapOutput<'_>) -> CliResult {
     let TapRequest { run_dir, routes, .. } = request.clone();
-    let capture = CaptureSwitch::start(arguments, &run_dir).await?;
+    let mut capture = TapCapture {
+        run_dir: &run_dir,
+        routes: &routes,
+        switch: arguments.on.then(|| CaptureSwitch::new(&run_dir, &routes, false)),
+    };
+    if arguments.kept {
+        capture_modes::fetch_modes(&run_dir, &routes).await?;
+    } else {
+        capture.renew().await?;
+    }
+    let until = arguments.on.then(|| Instant::now() + arguments.time.unwrap_or(DEFAULT_TIME));
     let with_refusals = matches!(output.writer, TapWriter::Text(_));
     let events = open_tap(request, with_refusals);
     let result = tokio::select! {
-        result = read_events(&run_dir, &routes, events, &capture, &mut output) => result,
+        result = read_events(events, &mut capture, &mut output) => result,
         () = wait_for_signal() => Ok(CliExit::Ok),
-        () = capture.wait_for_end() => {
+        () = wait_until(until) => {
             print_error("the time of --on is over; set a longer one with --for");
             Ok(CliExit::Ok)
         }
     };
     // Fails only if stdout is closed, which ends the tap quietly.
     let _ = output.out.flush();
-    capture.finish(&run_dir).await;
+    capture.restore().await;
     result
 }
 
 async fn read_events(
-    run_dir: &Path,
-    routes: &str,
     mut events: Receiver<TapEvent>,
-    capture: &CaptureSwitch,
+    capture: &mut TapCapture<'_>,
     output: &mut TapOutput<'_>,
 ) -> CliResult {
     let mut is_lost = false;
-    while let Some(event) = events.recv().await {
+    let mut renewal = interval_at(Instant::now() + RENEWAL, RENEWAL);
+    loop {
+        let event = tokio::select! {
+            _ = renewal.tick(), if capture.switch.is_some() => {
+                capture.renew_or_report().await;
+                continue;
+            }
+            event = events.recv() => event,
+        };
+        let Some(event) = event else { return Ok(CliExit::Ok) };
         let is_open = match event {
             TapEvent::Line { process, line } => output.write_line(process, &String::from_utf8_lossy(&line)).is_ok(),
             TapEvent::Refused { code, count } => output.writer.write_refusals(&mut output.out, &code, count).is_ok(),
@@ -156,7 +174,7 @@ async fn read_events(
             TapEvent::Connected { .. } => {
                 print_error("reading the gateway's new process");
                 is_lost = false;
-                capture.renew(run_dir, routes).await;
+                capture.renew_or_report().await;
                 true
             }
             TapEvent::Lost if is_lost => true,
@@ -171,7 +189,7 @@ async fn read_events(
                 }
                 return Ok(CliExit::Ok);
             }
-            TapEvent::Failed(error) => return Err(local_gateway::connection_failure(run_dir, &error)),
+            TapEvent::Failed(error) => return Err(local_gateway::connection_failure(capture.run_dir, &error)),
         };
         if !is_open || output.rows_left == 0 {
             return Ok(CliExit::Ok);
@@ -180,7 +198,6 @@ async fn read_events(
             return Ok(CliExit::Ok);
         }
     }
-    Ok(CliExit::Ok)
 }
 
 async fn wait_for_signal() {
@@ -191,67 +208,45 @@ async fn wait_for_signal() {
     tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
 }
 
-/// The capture that a tap has switched on.
-#[derive(Debug)]
-struct CaptureSwitch {
-    /// `None` if the routes are captured without it
-    until: Option<Instant>,
-    /// routes that nothing else captures
-    routes: Vec<String>,
+async fn wait_until(end: Option<Instant>) {
+    match end {
+        Some(end) => sleep_until(end).await,
+        None => std::future::pending().await,
+    }
 }
 
-impl CaptureSwitch {
-    /// Switches the capture on if that is requested, and reports on stderr if nothing is captured.
-    async fn start(arguments: &TapArgs, run_dir: &Path) -> Result<CaptureSwitch, CliFailure> {
-        let modes = capture_modes::fetch_modes(run_dir, &arguments.route).await?;
-        let uncaptured = modes.routes.iter().filter(|one| !one.is_captured());
-        let uncaptured: Vec<_> = uncaptured.map(|one| one.route.clone()).collect();
-        if !arguments.on || uncaptured.is_empty() {
-            if !arguments.kept {
-                report_uncaptured(&modes.routes, &arguments.route);
+/// The capture of the routes that are tapped.
+struct TapCapture<'a> {
+    run_dir: &'a Path,
+    routes: &'a str,
+    /// with `--on`
+    switch: Option<CaptureSwitch<'a>>,
+}
+
+impl TapCapture<'_> {
+    /// Switches the capture on, or reports on stderr if nothing is captured.
+    async fn renew(&mut self) -> Result<(), CliFailure> {
+        match &mut self.switch {
+            Some(switch) => switch.set().await,
+            None => {
+                let modes = capture_modes::fetch_modes(self.run_dir, self.routes).await?;
+                report_uncaptured(&modes.routes, self.routes);
+                Ok(())
             }
-            return Ok(CaptureSwitch { until: None, routes: Vec::new() });
         }
-        let time = arguments.time.unwrap_or(DEFAULT_TIME);
-        let switch = CaptureSwitch { until: Some(Instant::now() + time), routes: uncaptured };
-        switch.set_modes(run_dir, Some("events"), time).await?;
-        Ok(switch)
     }
 
-    /// Switches the capture on in a new process, which does not know of it.
-    async fn renew(&self, run_dir: &Path, pattern: &str) {
-        let renewed = match self.until {
-            Some(until) => {
-                let left = until.saturating_duration_since(Instant::now());
-                self.set_modes(run_dir, Some("events"), left).await
-            }
-            None => {
-                let modes = capture_modes::fetch_modes(run_dir, pattern).await;
-                modes.map(|modes| report_uncaptured(&modes.routes, pattern))
-            }
-        };
-        if let Err(failure) = renewed {
+    async fn renew_or_report(&mut self) {
+        if let Err(failure) = self.renew().await {
             failure.report();
         }
     }
 
-    async fn wait_for_end(&self) {
-        match self.until {
-            Some(until) => sleep_until(until).await,
-            None => std::future::pending().await,
+    async fn restore(mut self) {
+        if let Some(switch) = &mut self.switch {
+            // Best effort: what it has set ends by itself.
+            let _ = switch.restore().await;
         }
-    }
-
-    async fn finish(self, run_dir: &Path) {
-        // Best effort: its time ends by itself.
-        let _ = self.set_modes(run_dir, None, DEFAULT_TIME).await;
-    }
-
-    async fn set_modes(&self, run_dir: &Path, mode: Option<&str>, time: Duration) -> Result<(), CliFailure> {
-        for route in &self.routes {
-            capture_modes::set_mode(run_dir, route, mode, time).await?;
-        }
-        Ok(())
     }
 }
 

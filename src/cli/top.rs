@@ -19,6 +19,7 @@ use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::timeout;
 
 const REDRAW_INTERVAL: Duration = Duration::from_secs(1);
@@ -63,11 +64,13 @@ pub(super) fn run(arguments: &TopArgs) -> CliResult {
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| CliExit::Unavailable.failure(error))?;
+    let terminate = runtime.block_on(async { signal(SignalKind::terminate()) });
+    let mut terminate = terminate.map_err(|error| CliExit::Unavailable.failure(error))?;
     // Before the terminal changes, so that the message stays on it.
     let first =
         runtime.block_on(fetch(&run_dir)).map_err(|error| local_gateway::connection_failure(&run_dir, &error))?;
     let mut terminal = ratatui::try_init().map_err(|error| CliExit::Unavailable.failure(error))?;
-    let result = show(&run_dir, &runtime, first, &mut terminal);
+    let result = show(&run_dir, &runtime, first, &mut terminal, &mut terminate);
     ratatui::restore();
     result
 }
@@ -89,7 +92,13 @@ fn uncaptured_hint() -> String {
     "No run is captured. `diglot inspect on` captures those that begin from then on.".to_owned()
 }
 
-fn show(run_dir: &Path, runtime: &Runtime, first: TopAnswer, terminal: &mut ratatui::DefaultTerminal) -> CliResult {
+fn show(
+    run_dir: &Path,
+    runtime: &Runtime,
+    first: TopAnswer,
+    terminal: &mut ratatui::DefaultTerminal,
+    terminate: &mut Signal,
+) -> CliResult {
     let failure = |error: io::Error| CliExit::Unavailable.failure(error);
     let mut state = ScreenState::default();
     let mut samples = VecDeque::from([first.sample]);
@@ -109,6 +118,10 @@ fn show(run_dir: &Path, runtime: &Runtime, first: TopAnswer, terminal: &mut rata
             continue;
         }
         next = Instant::now() + REDRAW_INTERVAL;
+        // The runtime sees the signal only while it waits.
+        if runtime.block_on(timeout(Duration::from_millis(1), terminate.recv())).is_ok() {
+            return Ok(CliExit::Ok);
+        }
         if state.is_paused {
             continue;
         }

@@ -107,6 +107,8 @@ test("the specification's component shows each change of an activity, and nothin
     ["a:2", [{ type: "PLAN", data: { steps: ["查"], n: 2 } }]],
     ["m", [{ type: "PLAN", data: { steps: ["查"] } }, { type: "text", content: "好" }]],
     ["a:3", [{ type: "PLAN", data: { done: true } }]],
+    // The patch before this one applies to nothing, and changes nothing.
+    ["a:4", [{ type: "PLAN", data: {} }]],
   ]);
 });
 

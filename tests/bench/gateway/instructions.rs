@@ -28,7 +28,7 @@ async fn count(runs: u64) -> Result<u64, String> {
     let file = format!("--callgrind-out-file={}", output.display());
     let valgrind = ["taskset", "-c", process::PROXY_CORE, "valgrind", "--tool=callgrind", &file].map(String::from);
     let (_agent, setup) = start_agent(valgrind.to_vec())?;
-    let gateway = setup.start(ProxyKind::Diglot)?;
+    let gateway = setup.start(ProxyKind::Diglot, "")?;
     let spec = LoadSpec {
         port: gateway.port,
         types: ProxyKind::Diglot.types(),

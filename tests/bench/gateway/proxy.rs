@@ -85,8 +85,9 @@ http {{
     )
 }
 
-/// A token, one local limit, the status port and the log as shipped. The drain does not change what is measured.
-fn diglot_config(port: u16, status_port: u16, agent_port: u16) -> String {
+/// A token, one local limit, the status port and the log as shipped, and further keys of the route. The drain does not change
+/// what is measured.
+fn diglot_config(port: u16, status_port: u16, agent_port: u16, route_keys: &str) -> String {
     format!(
         "listeners:
   data: 127.0.0.1:{port}
@@ -105,13 +106,13 @@ routes:
     agent: hai
     upstream: http://127.0.0.1:{agent_port}/chat
     rate_limits: [all]
-"
+{route_keys}"
     )
 }
 
 impl ProxySetup {
-    /// Starts a proxy and waits until it accepts connections.
-    pub fn start(&self, proxy: ProxyKind) -> Result<RunningProxy, String> {
+    /// Starts a proxy and waits until it accepts connections. The keys are Diglot's.
+    pub fn start(&self, proxy: ProxyKind, route_keys: &str) -> Result<RunningProxy, String> {
         let describe = |error: std::io::Error| format!("{}: {error}", self.folder.display());
         create_dir_all(&self.folder).map_err(describe)?;
         let port = free_port()?;
@@ -120,7 +121,7 @@ impl ProxySetup {
             ProxyKind::Nginx => (nginx_config(&self.folder, port, self.agent_port), None),
             ProxyKind::Diglot => {
                 let token = write_keys(&self.folder.join("keys.json")).map_err(describe)?;
-                (diglot_config(port, free_port()?, self.agent_port), Some(format!("Bearer {token}")))
+                (diglot_config(port, free_port()?, self.agent_port, route_keys), Some(format!("Bearer {token}")))
             }
         };
         write(&config, text).map_err(describe)?;

@@ -27,16 +27,22 @@ pub struct Scenario {
     pub title: &'static str,
     pub streams: usize,
     pub kind: LoadKind,
+    /// Further lines of Diglot's route.
+    pub route_keys: &'static str,
 }
 
 const fn row(name: &'static str, title: &'static str, streams: usize, kind: LoadKind) -> Scenario {
-    Scenario { name, title, streams, kind }
+    Scenario { name, title, streams, kind, route_keys: "" }
 }
 
-pub const SCENARIOS: [Scenario; 7] = [
+pub const SCENARIOS: [Scenario; 8] = [
     row("b32", "64 streams, 32 events per write", 64, LoadKind::Deltas { batch: 32, rate: 0 }),
     row("f64", "64 streams, one event per write", 64, LoadKind::Deltas { batch: 1, rate: 0 }),
     row("live", "1,000 streams × 50 events/s", 1_000, LoadKind::Deltas { batch: 1, rate: 50 }),
+    Scenario {
+        route_keys: "    inspect: events\n",
+        ..row("inspect", "`live` with `inspect: events`", 1_000, LoadKind::Deltas { batch: 1, rate: 50 })
+    },
     row("p100", "100 streams × 20 events/s", 100, LoadKind::Deltas { batch: 1, rate: 20 }),
     row("p1000", "1,000 streams × 5 events/s", 1_000, LoadKind::Deltas { batch: 1, rate: 5 }),
     row("runs", "runs of 42 events, 32 connections", 32, LoadKind::Runs),
@@ -69,7 +75,7 @@ pub async fn measure(
     time: Duration,
     round: usize,
 ) -> Result<Measurement, String> {
-    let running = setup.start(kind)?;
+    let running = setup.start(kind, scenario.route_keys)?;
     let spec = load_spec(&running, kind, scenario, time);
     run_load(&warm_up(&spec)).await?;
     sleep(Duration::from_millis(500)).await;

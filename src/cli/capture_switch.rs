@@ -1,4 +1,4 @@
-//! Sets the capture modes for `record`, and restores the earlier ones.
+//! Sets the capture modes for `record` and `tap --on`, and restores the earlier ones.
 
 use super::capture_modes::{fetch_modes, set_mode};
 use super::output::CliFailure;
@@ -6,13 +6,16 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Time after which a mode ends if the recorder does not set it again.
+/// Time after which a mode ends if it is not set again.
 const MODE_TIME: Duration = Duration::from_secs(60);
+
+/// Interval at which the modes are set again, also in a process that has taken the place of another.
+pub(super) const RENEWAL: Duration = Duration::from_secs(20);
 
 /// The modes, from the least that is captured to the most.
 const MODES: [&str; 3] = ["off", "events", "full"];
 
-pub(super) struct RecordingModes<'a> {
+pub(super) struct CaptureSwitch<'a> {
     run_dir: &'a Path,
     routes: &'a str,
     mode: &'static str,
@@ -26,9 +29,9 @@ struct EarlierMode {
     until: Duration,
 }
 
-impl<'a> RecordingModes<'a> {
-    pub(super) fn new(run_dir: &'a Path, routes: &'a str, full: bool) -> RecordingModes<'a> {
-        RecordingModes { run_dir, routes, mode: if full { "full" } else { "events" }, changed: BTreeMap::new() }
+impl<'a> CaptureSwitch<'a> {
+    pub(super) fn new(run_dir: &'a Path, routes: &'a str, full: bool) -> CaptureSwitch<'a> {
+        CaptureSwitch { run_dir, routes, mode: if full { "full" } else { "events" }, changed: BTreeMap::new() }
     }
 
     /// Switches capture on where less is captured, or for another minute.
