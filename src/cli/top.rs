@@ -119,7 +119,7 @@ fn show(
         }
         next = Instant::now() + REDRAW_INTERVAL;
         // The runtime sees the signal only while it waits.
-        if runtime.block_on(timeout(Duration::from_millis(1), terminate.recv())).is_ok() {
+        if runtime.block_on(async { timeout(Duration::from_millis(1), terminate.recv()).await }).is_ok() {
             return Ok(CliExit::Ok);
         }
         if state.is_paused {

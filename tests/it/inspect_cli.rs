@@ -364,3 +364,28 @@ async fn top_prints_routes_and_runs_once() {
     assert_eq!(row("#1")[1..7], ["chat", "-", "hai", "→", "ag-ui", "5"], "{text}");
     assert!(text.contains("finished"), "{text}");
 }
+
+#[tokio::test]
+async fn top_restores_the_terminal_when_it_is_terminated() {
+    let agent = start_agent();
+    let setup = InspectSetup::new(&agent, "");
+    let _gateway = setup.start(&[]).await;
+    let top = setup.command(&["top"]);
+    let words = std::iter::once(top.get_program()).chain(top.get_args()).map(|word| word.to_string_lossy());
+    let in_terminal = format!("stty rows 30 cols 120; exec {}", words.collect::<Vec<_>>().join(" "));
+    let drawn = TempFile::new("");
+    let mut command = Command::new("script");
+    command.args(["--quiet", "--flush", "--return", "--command", &in_terminal]).arg(drawn.path());
+    let mut script = Process::start(command.stdin(Stdio::piped()), true);
+    let has_drawn =
+        |text: &str| std::fs::read(drawn.path()).is_ok_and(|it| String::from_utf8_lossy(&it).contains(text));
+    eventually("a table", async || has_drawn("chat").then_some(())).await;
+    let (leaves_screen, shows_cursor) = ("\x1b[?1049l", "\x1b[?25h");
+    assert!(!has_drawn(leaves_screen));
+    let parent = script.id().to_string();
+    let killed =
+        Command::new("pkill").args(["--signal", "TERM", "--parent", &parent]).status().expect("pkill, of procps");
+    assert!(killed.success());
+    while script.line().await.is_some() {}
+    assert!(has_drawn(leaves_screen) && has_drawn(shows_cursor) && !has_drawn("panicked"));
+}
