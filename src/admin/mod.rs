@@ -3,6 +3,7 @@
 
 mod commands;
 mod inspect;
+mod playground;
 mod page;
 mod inspector;
 mod control;
@@ -16,6 +17,7 @@ pub(crate) use control::{AdminState, router as control};
 pub(crate) use inspect::InspectState;
 pub(crate) use inspector::{InspectorToken, router as inspector};
 pub(crate) use line_stream::{LineStream, open_stream, request};
+pub(crate) use playground::PlaygroundState;
 pub(crate) use probe::{ProbeTarget, probe};
 pub(crate) use socket::{
     AdminResponse, AdminSocket, UPGRADE_SOCKET_NAME, is_alive, prepare_run_dir, send_request, serve,
