@@ -4,6 +4,7 @@
 mod commands;
 mod inspect;
 mod playground;
+mod config_check;
 mod page;
 mod inspector;
 mod control;
@@ -13,6 +14,7 @@ mod probe;
 mod status;
 
 pub(crate) use commands::{ProcessHandle, ReloadRequest, ReloadResult, ShutdownCommand};
+pub(crate) use config_check::{ConfigCheckState, check_config};
 pub(crate) use control::{AdminState, router as control};
 pub(crate) use inspect::InspectState;
 pub(crate) use inspector::{InspectorToken, router as inspector};

@@ -12,6 +12,7 @@ const FILES: &[(&str, &str)] = page_files![
     "api.mjs",
     "capture.mjs",
     "client_fold.mjs",
+    "config_check.mjs",
     "conversation.mjs",
     "dom.mjs",
     "filter.mjs",

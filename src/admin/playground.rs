@@ -9,7 +9,7 @@
 mod answer;
 mod route_list;
 
-use self::answer::{AnswerReader, AnswerStart};
+use self::answer::{AnswerReader, AnswerStart, fresh_ids};
 use self::route_list::{PlaygroundRoute, side_of};
 use crate::config::Config;
 use crate::config::header_names::REQUEST_ID;
@@ -18,13 +18,11 @@ use crate::dialect::{AG_UI, PeerDialect};
 use crate::event::EventLoss;
 use crate::net::SwapCell;
 use crate::net::peer_addr::{PeerAddr, PeerInfo};
-use crate::proxy::explanation::RouteExplanation;
-use crate::proxy::{Gateway, LocalConnector};
+use crate::proxy::LocalConnector;
 use crate::telemetry::internal_event;
-use crate::translate::RunIds;
 use crate::translate::request::translate_request;
 use axum::body::Body;
-use axum::extract::{DefaultBodyLimit, Query, State};
+use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -55,13 +53,12 @@ const OWN_FIELDS: &[HeaderName] =
 pub(crate) struct PlaygroundState {
     connector: LocalConnector,
     config: SwapCell<Config>,
-    gateway: SwapCell<Gateway>,
     open_requests: Arc<Semaphore>,
 }
 
 impl PlaygroundState {
-    pub(crate) fn new(connector: LocalConnector, config: SwapCell<Config>, gateway: SwapCell<Gateway>) -> Self {
-        PlaygroundState { connector, config, gateway, open_requests: Arc::new(Semaphore::new(MAX_OPEN_REQUESTS)) }
+    pub(crate) fn new(connector: LocalConnector, config: SwapCell<Config>) -> Self {
+        PlaygroundState { connector, config, open_requests: Arc::new(Semaphore::new(MAX_OPEN_REQUESTS)) }
     }
 }
 
@@ -74,11 +71,11 @@ struct ComposeRequest {
     input: Box<RawValue>,
 }
 
-/// What a client of the dialect sends, and where it comes back to its run.
+/// The request of a client of the dialect, and where it comes back to its run.
 #[derive(Debug, Serialize)]
 struct ComposedRequest {
     body: String,
-    /// what this dialect cannot say
+    /// of what this dialect cannot say
     losses: Vec<ComposeLoss>,
     /// path of the events of a client that reads them with a second request
     events_path: Option<String>,
@@ -112,12 +109,6 @@ struct StartedRun {
     events: Vec<String>,
 }
 
-#[derive(Debug, Deserialize)]
-struct ExplainQuery {
-    method: String,
-    path: String,
-}
-
 type Refusal = (StatusCode, Json<serde_json::Value>);
 
 fn refuse(status: StatusCode, detail: impl ToString) -> Refusal {
@@ -129,7 +120,6 @@ pub(super) fn router(state: PlaygroundState) -> Router {
         .route("/playground/v1/routes", get(list_routes))
         .route("/playground/v1/compose", post(compose))
         .route("/playground/v1/send", post(send))
-        .route("/inspect/v1/explain", get(explain))
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .with_state(state)
 }
@@ -172,10 +162,6 @@ async fn compose(
     }))
 }
 
-fn fresh_ids() -> RunIds {
-    RunIds::new(&Uuid::now_v7().to_string(), &Uuid::now_v7().to_string())
-}
-
 /// Sends a request to the data plane, and streams its answer as lines.
 async fn send(
     State(state): State<PlaygroundState>,
@@ -183,7 +169,7 @@ async fn send(
     Json(wanted): Json<SendRequest>,
 ) -> Result<Response, Refusal> {
     let config = state.config.load();
-    let (route, client) = find_side(&config, &wanted.route, &wanted.client)?;
+    let (_, client) = find_side(&config, &wanted.route, &wanted.client)?;
     let permit = Arc::clone(&state.open_requests).try_acquire_owned().map_err(|_| {
         let text = format!("{MAX_OPEN_REQUESTS} requests of playgrounds are open; stop one of them");
         refuse(StatusCode::TOO_MANY_REQUESTS, text)
@@ -198,7 +184,7 @@ async fn send(
     }
     .emit();
     let answer = send_to_data_plane(&state.connector, peer, request).await?;
-    let start = AnswerStart { client, frame: config.limits.frame, guard: route.guard, permit };
+    let start = AnswerStart { client, frame: config.limits.frame, permit };
     let (begun_by, events) = match &wanted.started {
         Some(run) => (&run.body, run.events.as_slice()),
         None => (&wanted.body, [].as_slice()),
@@ -254,14 +240,4 @@ async fn send_to_data_plane(
     // Ends with the answer's body, or when the page leaves: then the data plane sees that its client left.
     tokio::spawn(connection);
     sender.send_request(request).await.map_err(failed)
-}
-
-/// Explains what the gateway would do with a request to a path, without sending it.
-async fn explain(
-    State(state): State<PlaygroundState>,
-    Query(query): Query<ExplainQuery>,
-) -> Result<Json<RouteExplanation>, Refusal> {
-    let head = Request::builder().method(query.method.as_str()).uri(&query.path).header(header::HOST, "localhost");
-    let head = head.body(()).map_err(|error| refuse(StatusCode::UNPROCESSABLE_ENTITY, error))?;
-    Ok(Json(state.gateway.load().explain(head.into_parts().0, None)))
 }

@@ -4,7 +4,7 @@ use super::drain::PlaneDrainSignals;
 use super::reload::SwapGatewayFn;
 use super::start_error::StartError;
 use super::upgrade::{self, Predecessor};
-use crate::admin::{self, InspectState, InspectorToken, PlaygroundState};
+use crate::admin::{self, ConfigCheckState, InspectState, InspectorToken, PlaygroundState};
 use crate::config::Config;
 use crate::config::listen::ListenerConfig;
 use crate::net::SwapCell;
@@ -15,6 +15,7 @@ use crate::proxy::{
 use crate::telemetry::{Metrics, internal_event, label};
 use axum::Router;
 use pingora_core::server::Server;
+use std::path::Path;
 use std::sync::Arc;
 
 const DATA: &str = label::PlaneKind::Data.label();
@@ -89,6 +90,7 @@ impl<'a> PlaneBuilder<'a> {
         clusters: SwapCell<Vec<Arc<Cluster>>>,
         status_routes: &Router,
         inspect: &InspectState,
+        config_file: Option<Arc<Path>>,
     ) -> SwapGatewayFn {
         let (connector, local) = LocalConnector::new();
         let gateways = SwapCell::new(Arc::clone(gateway));
@@ -97,7 +99,8 @@ impl<'a> PlaneBuilder<'a> {
         if !planes.inspector.is_empty() {
             let routes = admin::inspector(
                 inspect.clone(),
-                PlaygroundState::new(connector, inspect.config.clone(), gateways.clone()),
+                PlaygroundState::new(connector, inspect.config.clone()),
+                ConfigCheckState { gateway: gateways.clone(), file: config_file },
                 status_routes.clone(),
                 planes.inspector_token,
                 Arc::clone(self.metrics),

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { once } from "node:events";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import os from "node:os";
 import path from "node:path";
@@ -74,6 +74,7 @@ routes:
   - {name: hai, path: /hai, client: hai, agent: ag-ui, upstream: "${upstream}", auth: none, inspect: full}
   - {name: locked, path: /locked, client: ag-ui, agent: ag-ui, upstream: "${upstream}", inspect: full}
   - {name: lasting, path: /lasting, client: ag-ui, agent: ag-ui, upstream: "${upstream}", auth: none, on_disconnect: continue for 1m}
+  - {name: steps, path: /steps, events_path: "/steps/{thread_id}/events", client: social-app, agent: ag-ui, upstream: "${upstream}", auth: none}
   - {name: detected, path: /detected, client: auto, agent: ag-ui, upstream: "${upstream}", auth: none}
 `);
   gateway = spawn(BIN, ["serve", "--config", config], { stdio: "ignore" });
@@ -143,6 +144,11 @@ test("acts as a client of another dialect", LIMIT, async () => {
   await write(page, "again");
   await says(page, "you said hello and again");
   await close();
+  // Its events are the answer to a second request.
+  const steps = await open("steps");
+  await write(steps.page, "hello");
+  await says(steps.page, "you said hello");
+  await steps.close();
   const other = await open("detected");
   await other.page.getByLabel("Dialect of the client").selectOption("hai");
   await write(other.page, "hello");
@@ -227,6 +233,33 @@ test("sends a request that a person wrote", LIMIT, async () => {
   await body.fill("{no JSON");
   await click(page, "Send this request");
   await page.locator(".play-status", { hasText: /HTTP 400.*invalid_request/s }).waitFor();
+  await close();
+});
+
+test("explains a path, and checks the file as it is now", LIMIT, async () => {
+  const { page, close } = await open("plain");
+  await page.evaluate(() => void (location.hash = "#/throughput"));
+  const card = page.locator(".card", { hasText: "What happens to a request" });
+  await card.locator("input").fill("/locked");
+  await card.getByRole("button", { name: "Explain" }).click();
+  await card.locator(".explained", { hasText: /401 authentication_required/ }).waitFor();
+  assert.match(await card.locator("table").innerText(), /authenticate.*refuses: authentication_required/s);
+  await card.locator("input").fill("/lockd");
+  await page.keyboard.press("Enter");
+  await card.locator(".explained", { hasText: "did you mean `/locked`?" }).waitFor();
+  await card.locator("input").fill("/plain");
+  await page.keyboard.press("Enter");
+  await card.locator(".explained", { hasText: /passes, depending on: how many.*Route plain: a run, from ag-ui clients/s }).waitFor();
+  const check = page.locator(".card", { hasText: "The configuration file" });
+  await check.locator("p", { hasText: "no problem" }).waitFor();
+  const file = path.join(folder, "diglot.yaml");
+  const good = readFileSync(file, "utf8");
+  writeFileSync(file, good.replace("client: hai", "client: hia"));
+  await check.getByRole("button", { name: "Check again" }).click();
+  await check.locator("p", { hasText: /Error.*client.*hai/s }).waitFor();
+  await card.scrollIntoViewIfNeeded();
+  await page.screenshot({ path: path.join(SHOTS, "config-check-1280-light-en.png") });
+  writeFileSync(file, good);
   await close();
 });
 

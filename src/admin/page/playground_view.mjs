@@ -142,7 +142,6 @@ function chatPane() {
     const { messages, problems } = conversation.fold;
     put(said, messages.length === 0 && element("p", { class: "none" }, say("play.empty")), ...messages.map(drawMessage),
       ...problems.map((text) => element("p", { class: "note" }, say("held.problem", { problem: text }))));
-    if (atEnd) said.scrollTop = said.scrollHeight;
     const isOpen = state === "open";
     const asks = isOpen ? [] : conversation.interrupts;
     if (asks !== askedFor && (asks.length > 0 || askedFor.length > 0)) {
@@ -157,6 +156,8 @@ function chatPane() {
     back.disabled = !isLost;
     back.hidden = lose.hidden;
     drawStatus(store);
+    // Last: what stands below takes room.
+    if (atEnd) said.scrollTop = said.scrollHeight;
   }
 
   const root = element("section", { class: "card play-chat", "aria-label": say("play.chat") }, said, asked, status,

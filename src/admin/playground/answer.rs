@@ -1,12 +1,11 @@
 //! The data plane's answer as lines of JSON: its head, then rows of an event stream or a text, then its end.
 
-use super::fresh_ids;
 use crate::codec::Framing;
 use crate::codec::sse::{SseDecoder, SseLimits, SseStep};
 use crate::dialect::{AG_UI, PeerDialect};
 use crate::inspect::{CaptureStep, RunAligner, StreamSettings};
 use crate::translate::request::translate_request;
-use crate::translate::{ConversationState, GuardMode};
+use crate::translate::{ConversationState, GuardMode, RunIds};
 use axum::http::{Response, header};
 use bytes::Bytes;
 use futures_util::stream::{Stream, unfold};
@@ -18,16 +17,16 @@ use std::convert::Infallible;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
+use uuid::Uuid;
 
 /// Most of an answer that is no event stream, such as a problem document.
 const MAX_TEXT: usize = 1 << 20;
 
-/// What is known of an answer before it comes.
+/// The settings of an answer, known before it comes.
 pub(super) struct AnswerStart {
     pub(super) client: PeerDialect,
     /// largest event
     pub(super) frame: usize,
-    pub(super) guard: GuardMode,
     /// held until the answer has ended or the page has left
     pub(super) permit: OwnedSemaphorePermit,
 }
@@ -65,7 +64,7 @@ impl AnswerReader {
             client: canonical,
             ids,
             limits,
-            guard: start.guard,
+            guard: GuardMode::Repair,
             tools: None,
             max_events: None,
             max_bytes: None,
@@ -159,6 +158,11 @@ impl AnswerReader {
         self.state = AnswerState::Ended;
         add_line(lines, &json!({"end": true, "failure": failure}));
     }
+}
+
+/// Returns the ids of a run that has none.
+pub(super) fn fresh_ids() -> RunIds {
+    RunIds::new(&Uuid::now_v7().to_string(), &Uuid::now_v7().to_string())
 }
 
 fn add_line(lines: &mut Vec<u8>, value: &impl Serialize) {
