@@ -116,11 +116,10 @@ impl App {
             captures: Arc::clone(&gateway.captures),
             config: checked_config.clone(),
             effective_config: effective_config.clone(),
+            config_file: source.as_ref().and_then(ConfigSource::file),
             url: planes.inspector_url().map(Into::into),
         };
-        let config_file = source.as_ref().and_then(ConfigSource::file);
-        let swap_gateway =
-            builder.add_planes(&mut server, planes, &gateway, clusters, &status_routes, &inspect, config_file);
+        let swap_gateway = builder.add_planes(&mut server, planes, &gateway, clusters, &status_routes, &inspect);
         if let Some(local) = &local {
             let router = admin::control(admin_state(local, &process, inspect), status_routes);
             let admin = serve_admin(local.listener()?, router, Arc::clone(&drain_signals));

@@ -15,7 +15,6 @@ use crate::proxy::{
 use crate::telemetry::{Metrics, internal_event, label};
 use axum::Router;
 use pingora_core::server::Server;
-use std::path::Path;
 use std::sync::Arc;
 
 const DATA: &str = label::PlaneKind::Data.label();
@@ -90,7 +89,6 @@ impl<'a> PlaneBuilder<'a> {
         clusters: SwapCell<Vec<Arc<Cluster>>>,
         status_routes: &Router,
         inspect: &InspectState,
-        config_file: Option<Arc<Path>>,
     ) -> SwapGatewayFn {
         let (connector, local) = LocalConnector::new();
         let gateways = SwapCell::new(Arc::clone(gateway));
@@ -100,7 +98,7 @@ impl<'a> PlaneBuilder<'a> {
             let routes = admin::inspector(
                 inspect.clone(),
                 PlaygroundState::new(connector, inspect.config.clone()),
-                ConfigCheckState { gateway: gateways.clone(), file: config_file },
+                ConfigCheckState { gateway: gateways.clone(), file: inspect.config_file.clone() },
                 status_routes.clone(),
                 planes.inspector_token,
                 Arc::clone(self.metrics),
