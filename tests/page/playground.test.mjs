@@ -41,11 +41,20 @@ async function answer(request, response) {
     write({ type: "RUN_FINISHED", threadId, runId, outcome: { type: "interrupt", interrupts } });
     return response.end();
   }
+  if (text === "use a tool") {
+    write({ type: "TOOL_CALL_START", toolCallId: "c1", toolCallName: "askUser" });
+    write({ type: "TOOL_CALL_ARGS", toolCallId: "c1", delta: '{"question":"Which region?"}' });
+    write({ type: "TOOL_CALL_END", toolCallId: "c1" });
+    write({ type: "RUN_FINISHED", threadId, runId });
+    return response.end();
+  }
   write({ type: "TEXT_MESSAGE_START", messageId: `m-${runId}`, role: "assistant" });
   if (text === "slowly") {
     say("first half, ");
     await new Promise((resolve) => (goOn = resolve));
     say("second half");
+  } else if (messages.at(-1)?.role === "tool") {
+    say(`result of ${messages.at(-1).toolCallId}: ${text}`);
   } else if (resume) {
     say(`answered: ${JSON.stringify(resume[0].payload)}`);
   } else {
@@ -187,6 +196,19 @@ for (const route of ["plain", "hai"]) {
     await close();
   });
 }
+
+test("answers a call of a tool that the client has", LIMIT, async () => {
+  for (const route of ["plain", "hai"]) {
+    const { page, close } = await open(route);
+    await write(page, "use a tool");
+    await page.locator(".interrupt", { hasText: /askUser.*Which region/s }).waitFor();
+    await page.locator(".interrupt textarea").fill("eu-west");
+    await page.locator(".interrupt").getByRole("button", { name: "Send the result" }).click();
+    await says(page, "result of c1: eu-west");
+    assert.equal(await page.locator(".interrupt").count(), 0);
+    await close();
+  }
+});
 
 test("stops a run, whose agent sees its client leave", LIMIT, async () => {
   const { page, close } = await open("plain");

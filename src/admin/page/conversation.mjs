@@ -46,6 +46,18 @@ export class Conversation {
     };
   }
 
+  /** Calls without a result: those of tools that the client itself has. */
+  get openCalls() {
+    const answered = new Set(this.fold.messages.map(({ toolCallId }) => toolCallId));
+    return this.fold.messages.flatMap(({ toolCalls = [] }) => toolCalls).filter(({ id }) => !answered.has(id));
+  }
+
+  /** @param {{ id: string, content: string }[]} results  by the ids of calls */
+  addResults(results) {
+    for (const { id, content } of results)
+      this.fold.messages.push({ id: crypto.randomUUID(), role: "tool", toolCallId: id, content });
+  }
+
   /** Takes back what came of the run: a recap repeats it. */
   restart() {
     this.fold = new ClientFold(this.#before);

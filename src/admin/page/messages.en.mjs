@@ -304,6 +304,8 @@ export default {
   "play.interrupt": "The agent asks:",
   "play.schema": "Form of the answer",
   "play.answer": "Answer",
+  "play.call": "The agent calls a tool of the client:",
+  "play.result": "Send the result",
   "play.cancel": "Cancel",
   "play.as_ag_ui": "As AG-UI",
   "play.parts": "Events and request",

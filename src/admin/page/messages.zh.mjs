@@ -305,6 +305,8 @@ export default {
   "play.interrupt": "智能体提问：",
   "play.schema": "回答的格式",
   "play.answer": "回答",
+  "play.call": "智能体调用客户端的工具：",
+  "play.result": "发送结果",
   "play.cancel": "取消",
   "play.as_ag_ui": "对应的 AG-UI",
   "play.parts": "事件与请求",

@@ -48,6 +48,23 @@ export function interruptForm(interrupts, onanswer) {
 }
 
 /**
+ * A form for the results of calls of the client's own tools.
+ * @param {import("./client_fold.mjs").ToolCall[]} calls
+ * @param {(results: { id: string, content: string }[]) => void} onanswer
+ */
+export function callForm(calls, onanswer) {
+  const fields = calls.map(({ id, function: { name, arguments: given } }) => {
+    const result = element("textarea", { rows: "2", "aria-label": say("play.result") });
+    const root = element("fieldset", {}, element("legend", {}, say("play.call"), " ", element("code", {}, name)),
+      longText(given), result);
+    return { id, result, root };
+  });
+  const answerAll = () => onanswer(fields.map(({ id, result }) => ({ id, content: result.value })));
+  return element("form", { class: "interrupt", onsubmit: (/** @type {Event} */ event) => event.preventDefault() },
+    ...fields.map(({ root }) => root), element("span", { class: "buttons" }, button(say("play.result"), answerAll)));
+}
+
+/**
  * Returns what a person wrote as JSON if it is some, else as a text.
  * @param {string} text
  */

@@ -103,6 +103,12 @@ export class PlaygroundSession {
     if (await this.prepare(text, resume)) await this.sendDraft();
   }
 
+  /** @param {{ id: string, content: string }[]} results  of calls of the client's own tools */
+  async answerCalls(results) {
+    this.conversation.addResults(results);
+    await this.say("");
+  }
+
   /** Sends the request as it stands in the editor. */
   async sendDraft() {
     this.rows = [];

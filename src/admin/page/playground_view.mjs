@@ -4,7 +4,7 @@ import { readJson } from "./json_members.mjs";
 import { say, sayName } from "./messages.mjs";
 import { count } from "./numbers.mjs";
 import { readRoutes } from "./playground_api.mjs";
-import { drawMessage, EventList, interruptForm } from "./playground_parts.mjs";
+import { callForm, drawMessage, EventList, interruptForm } from "./playground_parts.mjs";
 import { PlaygroundSession } from "./playground_session.mjs";
 import { tabs } from "./widgets.mjs";
 
@@ -111,8 +111,7 @@ function chatPane() {
   const stop = button(say("play.stop"), () => session.stop());
   const lose = button(say("play.lose"), () => session.lose());
   const back = button(say("play.back"), () => session.comeBack());
-  /** @type {unknown[]} */
-  let askedFor = [];
+  let askedFor = "";
 
   function takeText() {
     const text = box.value.trim();
@@ -135,6 +134,19 @@ function chatPane() {
     put(status, ...statusOf(store));
   }
 
+  /** Draws what the agent waits for once: what is typed into it stays. */
+  function drawQuestions() {
+    const { conversation, state } = session;
+    const interrupts = state === "ended" ? conversation.interrupts : [];
+    const calls = state === "ended" && interrupts.length === 0 ? conversation.openCalls : [];
+    const ids = [...interrupts, ...calls].map(({ id }) => id);
+    const asks = ids.length > 0 ? [conversation.runId, ...ids].join(" ") : "";
+    if (asks === askedFor) return;
+    askedFor = asks;
+    put(asked, interrupts.length > 0 && interruptForm(interrupts, (answers) => session.say("", answers)),
+      calls.length > 0 && callForm(calls, (results) => session.answerCalls(results)));
+  }
+
   /** @param {import("./run_store.mjs").RunStore} store */
   function draw(store) {
     const { conversation, state, route } = session;
@@ -143,11 +155,7 @@ function chatPane() {
     put(said, messages.length === 0 && element("p", { class: "none" }, say("play.empty")), ...messages.map(drawMessage),
       ...problems.map((text) => element("p", { class: "note" }, say("held.problem", { problem: text }))));
     const isOpen = state === "open";
-    const asks = isOpen ? [] : conversation.interrupts;
-    if (asks !== askedFor && (asks.length > 0 || askedFor.length > 0)) {
-      askedFor = asks;
-      put(asked, asks.length > 0 && interruptForm(asks, (answers) => session.say("", answers)));
-    }
+    drawQuestions();
     for (const one of [sendIt, write]) one.disabled = isOpen;
     const isLost = state === "lost" && route?.resumable === true && !conversation.isEnded;
     stop.disabled = !isOpen && !isLost;
