@@ -131,8 +131,12 @@ function chatPane() {
 
   /** @param {import("./run_store.mjs").RunStore} store */
   function drawStatus(store) {
+    const atEnd = isAtEnd();
     put(status, ...statusOf(store));
+    if (atEnd) said.scrollTop = said.scrollHeight;
   }
+
+  const isAtEnd = () => said.scrollHeight - said.scrollTop - said.clientHeight < 40;
 
   /** Draws what the agent waits for once: what is typed into it stays. */
   function drawQuestions() {
@@ -150,7 +154,7 @@ function chatPane() {
   /** @param {import("./run_store.mjs").RunStore} store */
   function draw(store) {
     const { conversation, state, route } = session;
-    const atEnd = said.scrollHeight - said.scrollTop - said.clientHeight < 40;
+    const atEnd = isAtEnd();
     const { messages, problems } = conversation.fold;
     put(said, messages.length === 0 && element("p", { class: "none" }, say("play.empty")), ...messages.map(drawMessage),
       ...problems.map((text) => element("p", { class: "note" }, say("held.problem", { problem: text }))));
