@@ -16,6 +16,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use serde::Deserialize;
+use std::path::Path as FilePath;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -31,6 +32,8 @@ pub(crate) struct InspectState {
     pub(crate) captures: Arc<CaptureStore>,
     pub(crate) config: SwapCell<Config>,
     pub(crate) effective_config: SwapCell<String>,
+    /// absent if the configuration came from no file, as that of the demo
+    pub(crate) config_file: Option<Arc<FilePath>>,
     /// address of the page with its token, if it has a listener
     pub(crate) url: Option<Arc<str>>,
 }

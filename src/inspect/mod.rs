@@ -33,6 +33,7 @@ mod recorded_run;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use aligner::RunAligner;
 pub(crate) use capture_step::CaptureStep;
 pub(crate) use captured_run::{CapturedRequests, CapturedRun, RunFacts, RunHead};
 pub(crate) use recorded_run::{RecordedItem, RecordedRun, RecordingError, RecordingLines};

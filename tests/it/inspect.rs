@@ -12,15 +12,15 @@ use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 
 /// The folder of the admin socket.
-struct RunDir(TempFolder);
+pub struct RunDir(pub TempFolder);
 
 impl RunDir {
-    fn new() -> RunDir {
+    pub fn new() -> RunDir {
         RunDir(TempFolder::new())
     }
 
     /// Returns status and body of a request on the admin socket.
-    fn request(&self, what: &str, body: &str) -> (u16, String) {
+    pub fn request(&self, what: &str, body: &str) -> (u16, String) {
         let mut stream = UnixStream::connect(self.0.join("admin.sock")).expect("a socket");
         let length = body.len();
         // HTTP/1.0 has no chunks.
@@ -32,14 +32,14 @@ impl RunDir {
         (head.split(' ').nth(1).expect("a status").parse().expect("a number"), body.to_owned())
     }
 
-    fn lines(&self, path: &str) -> Vec<Value> {
+    pub fn lines(&self, path: &str) -> Vec<Value> {
         let (status, body) = self.request(&format!("GET {path}"), "");
         assert_eq!(status, 200, "{body}");
         body.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
     }
 
     /// Waits for the end of the last run, and returns its summary.
-    async fn last_run(&self) -> Value {
+    pub async fn last_run(&self) -> Value {
         eventually("the end of the run", async || {
             self.lines("/inspect/v1/runs").pop().filter(|run| run["state"] == "ended")
         })
@@ -171,7 +171,7 @@ async fn never_keeps_what_a_route_redacts() {
     assert!(!kept.contains("4111") && !kept.contains("s3cret"), "{kept}");
 }
 
-async fn request_page(to: SocketAddr, request: &str, more: &str) -> Answer {
+pub async fn request_page(to: SocketAddr, request: &str, more: &str) -> Answer {
     send_request(to, format!("{request} HTTP/1.1\r\nConnection: close\r\n{more}\r\n")).await
 }
 

@@ -74,6 +74,7 @@ export async function startServer({ port = 0, token = "page-test", empty = false
     if (part === "rows") return stream(response, rowLines(response, Number(id), follow), Number(id) === LIVE_RUN);
     if (part === "recording") return stream(response, rowLines(response, Number(id), false));
     if (pathname === "/metrics") return response.writeHead(200, { "content-type": "text/plain" }).end(metricsAt((Date.now() - began) / 1000 + 60));
+    if (pathname === "/inspect/v1/check") return json(200, { file: "/etc/diglot/diglot.yaml", problems: [] });
     if (pathname === "/config") return response.writeHead(200, { "content-type": "application/yaml" }).end(CONFIG);
     if (pathname === "/inspect/v1/mode") {
       if (request.method === "PUT") {

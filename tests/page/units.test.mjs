@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ClientFold } from "../../src/admin/page/client_fold.mjs";
+import { Conversation } from "../../src/admin/page/conversation.mjs";
 import { complete, glob, parseFilter } from "../../src/admin/page/filter.mjs";
 import { compareMembers, jsonText, readJson } from "../../src/admin/page/json_members.mjs";
 import { applyPatch } from "../../src/admin/page/json_patch.mjs";
@@ -9,6 +10,7 @@ import en from "../../src/admin/page/messages.en.mjs";
 import zh from "../../src/admin/page/messages.zh.mjs";
 import { growth, parseMetrics, quantileOf, samplesOf, sumBy } from "../../src/admin/page/metrics.mjs";
 import { bytes, duration } from "../../src/admin/page/numbers.mjs";
+import { exampleOf, payloadOf } from "../../src/admin/page/playground_parts.mjs";
 import { filterInSlices, ROW_LANGUAGE, RowBook } from "../../src/admin/page/row_book.mjs";
 import { RUN_LANGUAGE } from "../../src/admin/page/runs_view.mjs";
 import { curlOf, quote, reportOf } from "../../src/admin/page/take_along.mjs";
@@ -202,4 +204,42 @@ test("says everything in both languages, with the same values", () => {
   const names = (text) => (text.match(/\{\w+\}/g) ?? []).sort();
   assert.deepEqual(Object.keys(zh).sort(), Object.keys(en).sort());
   for (const [key, text] of Object.entries(en)) assert.deepEqual(names(zh[key]), names(text), key);
+});
+
+test("holds a conversation as an AG-UI client, and writes its next request", () => {
+  const conversation = new Conversation();
+  const first = conversation.start("hello");
+  assert.deepEqual([first.messages.length, first.messages[0].content, "resume" in first], [1, "hello", false]);
+  const events = [
+    { type: "RUN_STARTED", threadId: first.threadId, runId: first.runId },
+    { type: "TOOL_CALL_START", toolCallId: "c1", toolCallName: "delete", parentMessageId: "m1" },
+    { type: "TOOL_CALL_ARGS", toolCallId: "c1", delta: "{}" },
+    { type: "ACTIVITY_SNAPSHOT", messageId: "a1", activityType: "plan", content: { steps: [] } },
+    { type: "STATE_SNAPSHOT", snapshot: { count: 1 } },
+    { type: "RUN_FINISHED", threadId: "t", runId: "r", outcome: { type: "interrupt", interrupts: [{ id: "i1", reason: "sure" }] } },
+  ];
+  for (const event of events) conversation.apply(event);
+  assert.deepEqual([conversation.isEnded, conversation.interrupts[0].id], [true, "i1"]);
+  const resume = [{ interruptId: "i1", status: "resolved", payload: true }];
+  const second = conversation.start("", resume);
+  assert.deepEqual(second.resume, resume);
+  assert.deepEqual([second.threadId, second.state], [first.threadId, { count: 1 }]);
+  assert.notEqual(second.runId, first.runId);
+  // ToolCall has `type: "function"`; an activity is nothing that an agent reads.
+  const calls = [{ type: "function", id: "c1", function: { name: "delete", arguments: "{}" } }];
+  assert.deepEqual(second.messages.slice(1), [{ id: "m1", role: "assistant", toolCalls: calls }]);
+  conversation.apply({ type: "TEXT_MESSAGE_START", messageId: "m2", role: "assistant" });
+  conversation.apply({ type: "RUN_ERROR", code: "upstream_truncated", message: "cut" });
+  assert.deepEqual([conversation.isEnded, conversation.error], [true, "upstream_truncated cut"]);
+  conversation.restart();
+  assert.deepEqual(conversation.fold.messages.map(({ id }) => id).slice(1), ["m1", "a1"]);
+  for (const broken of [undefined, 5, { type: "MESSAGES_SNAPSHOT" }]) conversation.apply(broken);
+  assert.equal(conversation.fold.problems.length, 1);
+});
+
+test("proposes an answer that its schema allows, and sends what is no JSON as a text", () => {
+  const schema = { type: "object", properties: { ok: { type: "boolean" }, why: { type: "string" }, n: { type: "integer" }, size: { enum: ["s", "l"] }, at: { default: 3 } } };
+  assert.deepEqual(exampleOf(schema), { ok: true, why: "", n: 0, size: "s", at: 3 });
+  assert.equal(exampleOf({}), null);
+  assert.deepEqual([payloadOf('{"ok":false}'), payloadOf("yes, please"), payloadOf("")], [{ ok: false }, "yes, please", ""]);
 });

@@ -95,10 +95,11 @@ export async function request(path, options = {}) {
  * means that the connection stands. A line can have millions of characters: its pieces are joined once.
  * @param {string} path
  * @param {AbortSignal} signal
+ * @param {RequestInit} [options]
  * @returns {AsyncGenerator<any[]>}
  */
-export async function* readLines(path, signal) {
-  const { body } = await request(path, { signal });
+export async function* readLines(path, signal, options) {
+  const { body } = await request(path, { ...options, signal });
   yield [];
   if (body === null) return;
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
@@ -129,13 +130,21 @@ export async function readRun(id, signal) {
 }
 
 /**
+ * Returns the options of a request that sends a value as JSON.
+ * @param {string} method
+ * @param {unknown} value
+ * @returns {RequestInit}
+ */
+export function withJson(method, value) {
+  return { method, headers: { "content-type": "application/json" }, body: JSON.stringify(value) };
+}
+
+/**
  * Reads how the routes are recorded, or changes it first.
  * @param {{ route: string, mode: string | null, seconds?: number }} [change]
  * @returns {Promise<RouteMode[]>}
  */
 export async function captureModes(change) {
-  const options = change && {
-    method: "PUT", headers: { "content-type": "application/json" }, body: JSON.stringify(change),
-  };
+  const options = change && withJson("PUT", change);
   return (await (await request("/inspect/v1/mode", options)).json()).routes;
 }
