@@ -1,6 +1,7 @@
 //! Translates a run's input again, one event at a time, and explains each.
 
 use super::capture_step::CaptureStep;
+use super::held_rows::HeldRows;
 use super::replayed_stream::ReplayedStream;
 use super::row::{AlignedRow, CarriedNames, RowCause, RowCount, RowEvent};
 use super::stream_settings::StreamSettings;
@@ -18,6 +19,7 @@ pub(crate) struct RunAligner {
     framing: Framing,
     out: Vec<u8>,
     rows: u64,
+    held: HeldRows,
 }
 
 impl RunAligner {
@@ -27,7 +29,7 @@ impl RunAligner {
         let mut stream = ReplayedStream::new(&settings, conversation);
         stream.report_mut().trace = Some(Box::new(ExplainTrace::default()));
         let frames = SseDecoder::new(settings.limits);
-        RunAligner { stream, frames, framing: Framing::Sse, out: Vec::new(), rows: 0 }
+        RunAligner { stream, frames, framing: Framing::Sse, out: Vec::new(), rows: 0, held: HeldRows::default() }
     }
 
     /// Takes the next step of the run, at `now_ms` since the epoch, and appends the rows that it completes.
@@ -126,6 +128,7 @@ impl RunAligner {
             repairs: Vec::new(),
             losses: Vec::new(),
             note: note.map(str::to_owned),
+            releases: Vec::new(),
         };
         let trace = self.stream.report_mut().trace.as_mut();
         for entry in trace.map(|trace| std::mem::take(&mut trace.entries)).unwrap_or_default() {
@@ -134,6 +137,7 @@ impl RunAligner {
         if row.agent.is_some() {
             row.cause = cause_of(&row);
         }
+        self.held.update(&mut row);
         rows.push(row);
     }
 }
@@ -170,9 +174,11 @@ fn add_trace(entry: TraceEntry, row: &mut AlignedRow) {
         }
         TraceEntry::Guarded(names, location) | TraceEntry::Written(_, names, location) => add_carried(names, location),
         TraceEntry::Repair(repair) => {
-            row.repairs.push(RowCount { label: repair.label(), help: repair.description() });
+            row.repairs.push(RowCount { label: repair.label(), help: repair.description(), rule: repair.rule() });
         }
-        TraceEntry::Loss(loss) => row.losses.push(RowCount { label: loss.label(), help: loss.description() }),
+        TraceEntry::Loss(loss) => {
+            row.losses.push(RowCount { label: loss.label(), help: loss.description(), rule: loss.rule() });
+        }
     }
 }
 

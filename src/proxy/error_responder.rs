@@ -44,7 +44,7 @@ where
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Request<Incoming>) -> Self::Future {
+    fn call(&mut self, mut request: Request<Incoming>) -> Self::Future {
         let id = request.headers().get(REQUEST_ID).cloned().unwrap_or_else(|| HeaderValue::from_static(""));
         let matched = request.extensions().get::<Arc<RouteMatch>>().cloned();
         let caller = request.extensions().get::<CallerContext>().cloned().unwrap_or_default();
@@ -52,7 +52,7 @@ where
         let run_error_writer = self.gateway.run_error_writer(&request);
         let found = self.gateway.find(request.uri().path());
         let client = found.as_ref().map(|found| found.route.client);
-        let captured = found.and_then(|found| self.gateway.capture_request(&found, id.to_str().unwrap_or_default()));
+        let captured = found.and_then(|found| self.gateway.capture_request(&found, &request));
         let method = label::RequestMethod::from_name(request.method().as_str());
         let started_at = Instant::now();
         // A message with both Transfer-Encoding and Content-Length may be processed by the former alone, but "the
@@ -61,6 +61,9 @@ where
         // follows may be what a proxy in front considered its body.
         let is_http1 = request.version() < Version::HTTP_2;
         let is_last = is_http1 && request.headers().contains_key(header::TRANSFER_ENCODING);
+        if let Some(captured) = &captured {
+            request.extensions_mut().insert(Arc::clone(&captured.course));
+        }
         let response = self.inner.call(request);
         let gateway = Arc::clone(&self.gateway);
         Box::pin(async move {
