@@ -137,6 +137,10 @@ impl RunAligner {
         if row.agent.is_some() {
             row.cause = cause_of(&row);
         }
+        // The event at which the run stopped has the reason in its note.
+        if row.cause == RowCause::Held && self.stream.is_stopped() {
+            row.cause = RowCause::Dropped;
+        }
         self.held.update(&mut row);
         rows.push(row);
     }
@@ -259,6 +263,20 @@ mod tests {
             }
         }
         assert!(cases > 100, "{cases}");
+    }
+
+    #[test]
+    fn what_follows_the_end_of_reading_is_dropped() {
+        let side = PeerDialect::new(dialect::find_by_name("ag-ui").expect("a dialect"));
+        let settings = StreamSettings { max_events: Some(1), ..settings(side, side) };
+        let mut aligner = RunAligner::new(&settings, ConversationState::default());
+        let frame = "data: {\"type\":\"TEXT_MESSAGE_CHUNK\",\"messageId\":\"m\",\"delta\":\"a\"}\n\n".repeat(3);
+        let started = "data: {\"type\":\"RUN_STARTED\",\"threadId\":\"t1\",\"runId\":\"r1\"}\n\n";
+        let rows = read_all(&mut aligner, &[started.as_bytes(), frame.as_bytes()]);
+        let causes: Vec<_> = rows.iter().filter(|row| row.agent.is_some()).map(|row| row.cause).collect();
+        assert_eq!(causes[0], RowCause::Same);
+        assert!(causes[1..].iter().all(|cause| *cause == RowCause::Dropped), "{rows:?}");
+        assert!(rows.iter().any(|row| row.note.as_ref().is_some_and(|note| note.contains("limit"))), "{rows:?}");
     }
 
     #[test]

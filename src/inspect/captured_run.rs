@@ -205,6 +205,19 @@ impl CapturedRun {
         (log.bytes.len() as u64, log.missed_bytes)
     }
 
+    /// Returns what is unusual about the form of the agent's stream, but permitted.
+    pub(crate) fn body_form(&self) -> Option<&'static str> {
+        let log = self.log.lock();
+        let beginning = &log.bytes[..log.bytes.len().min(READ_BATCH)];
+        let line = beginning.split_inclusive(|byte| *byte == b'\n').next().unwrap_or_default();
+        match (log.bytes.starts_with(b"\xef\xbb\xbf"), line.ends_with(b"\r\n")) {
+            (true, true) => Some("begins with a byte order mark, and its lines end in CR LF"),
+            (true, false) => Some("begins with a byte order mark"),
+            (false, true) => Some("has lines that end in CR LF"),
+            (false, false) => None,
+        }
+    }
+
     /// Returns the times of the steps since the run began, for a picture of its course.
     pub(crate) fn step_times(&self) -> Vec<(u64, CaptureStep)> {
         let log = self.log.lock();

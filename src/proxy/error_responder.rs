@@ -52,7 +52,7 @@ where
         let run_error_writer = self.gateway.run_error_writer(&request);
         let found = self.gateway.find(request.uri().path());
         let client = found.as_ref().map(|found| found.route.client);
-        let captured = found.and_then(|found| self.gateway.capture_request(&found, &request));
+        let captured = found.and_then(|found| self.gateway.capture_request(&found, &mut request));
         let method = label::RequestMethod::from_name(request.method().as_str());
         let started_at = Instant::now();
         // A message with both Transfer-Encoding and Content-Length may be processed by the former alone, but "the
@@ -61,9 +61,6 @@ where
         // follows may be what a proxy in front considered its body.
         let is_http1 = request.version() < Version::HTTP_2;
         let is_last = is_http1 && request.headers().contains_key(header::TRANSFER_ENCODING);
-        if let Some(captured) = &captured {
-            request.extensions_mut().insert(Arc::clone(&captured.course));
-        }
         let response = self.inner.call(request);
         let gateway = Arc::clone(&self.gateway);
         Box::pin(async move {

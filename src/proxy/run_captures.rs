@@ -35,7 +35,7 @@ pub(super) struct CapturedRequest {
     captures: Arc<CaptureStore>,
     head: RunHead,
     settings: StreamSettings,
-    pub(super) course: Arc<RunCourse>,
+    course: Arc<RunCourse>,
 }
 
 impl CapturedRequest {
@@ -104,7 +104,11 @@ impl Gateway {
     }
 
     /// Returns the data that the capture of a refusal needs, if the route's runs are captured.
-    pub(super) fn capture_request<B>(&self, found: &PathMatch<'_>, request: &Request<B>) -> Option<CapturedRequest> {
+    pub(super) fn capture_request<B>(
+        &self,
+        found: &PathMatch<'_>,
+        request: &mut Request<B>,
+    ) -> Option<CapturedRequest> {
         let PathMatch { route, target: PathTarget::Run, .. } = found else { return None };
         let mode = self.captures.mode(&route.name, route.config.inspect);
         if mode == CaptureMode::Off {
@@ -122,6 +126,8 @@ impl Gateway {
         let keeps_heads = mode == CaptureMode::Full && route.config.redact.is_empty();
         let course = RunCourse::new(head.started_at, keeps_heads);
         course.record_client_head(request.method(), request.uri(), request.headers());
+        // The gates and the run add to it.
+        request.extensions_mut().insert(Arc::clone(&course));
         let settings = self.stream_settings(route, route.client, route.agent, RunIds::new("", ""), Framing::Sse, None);
         Some(CapturedRequest { captures: Arc::clone(&self.captures), head, settings, course })
     }

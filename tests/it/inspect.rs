@@ -139,6 +139,17 @@ async fn shows_the_course_of_a_run_and_the_heads_of_its_requests() {
 }
 
 #[tokio::test]
+async fn names_an_unusual_form_that_is_permitted() {
+    let agent = Agent::with_response(HEAD.to_owned() + "\u{feff}" + &HAI_RUN.replace('\n', "\r\n"));
+    let run_dir = RunDir::new();
+    let gateway = start(&agent, &run_dir, "", "client: ag-ui, agent: hai, inspect: events").await;
+    post_run(gateway.data, "/chat").await;
+    let run = run_dir.last_run().await;
+    assert_eq!(run["outcome"], "finished");
+    assert_eq!(run["body_form"], "begins with a byte order mark, and its lines end in CR LF");
+}
+
+#[tokio::test]
 async fn reads_each_side_by_itself() {
     // The agent never ends its message: the gateway does, for the client.
     let frames = HAI_RUN.replacen("data: {\"type\":\"BUSINESS_DATA_END\",\"messageId\":\"m\"}\n\n", "", 1);

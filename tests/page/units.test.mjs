@@ -10,6 +10,7 @@ import { applyPatch } from "../../src/admin/page/json_patch.mjs";
 import en from "../../src/admin/page/messages.en.mjs";
 import zh from "../../src/admin/page/messages.zh.mjs";
 import { growth, parseMetrics, quantileOf, samplesOf, sumBy } from "../../src/admin/page/metrics.mjs";
+import { goldenCase, tarOf } from "../../src/admin/page/golden_case.mjs";
 import { bytes, duration } from "../../src/admin/page/numbers.mjs";
 import { exampleOf, payloadOf } from "../../src/admin/page/playground_parts.mjs";
 import { filterInSlices, ROW_LANGUAGE, RowBook } from "../../src/admin/page/row_book.mjs";
@@ -208,6 +209,25 @@ test("writes a command that a shell reads as the same words", () => {
   const head = "POST /chat HTTP/1.1\nhost: g:8787\naccept: text/event-stream\ncontent-length: 2\nx-api-key: ***\n";
   assert.equal(curlOf("{}", head), "curl -sN -X POST 'http://g:8787/chat' \\\n  -H 'accept: text/event-stream' \\\n  -H 'x-api-key: ***' \\\n  -H 'content-type: application/json' \\\n  --data-raw '{}'");
   assert.match(curlOf("{}", null), /^curl -sN -X POST "\$GATEWAY" /);
+});
+
+test("makes a golden case with the ids of all cases, and the agent's bytes as they were", () => {
+  const lines = [
+    { diglot_recording: 1, route: "chat/a", client: "ag-ui-0:pin=0.0.42", agent: "hai:content=string", thread_id: "T", run_id: "R", started_ms: 0, outcome: "finished" },
+    { at_ms: 0, request: "client", body: '{"threadId":"T"}' }, { at_ms: 0, request: "agent", body: "{}" },
+    // The first piece ends within a character.
+    { at_ms: 1, agent_base64: btoa('data: {"a":"\u00e9\u0083') }, { at_ms: 1, agent_base64: btoa('\u00a8","threadId":"T"}\n\n') },
+    { at_ms: 2, client: 'id: x-1\ndata: {"runId":"R","threadId":"T"}\n\n' }, { end: "ended" },
+  ];
+  const book = { repairs: new Map([["null_dropped", { count: 2 }]]), losses: new Map() };
+  const files = goldenCase(lines.map((line) => JSON.stringify(line)).join("\n"), book);
+  const folder = "stream/hai.content=string-to-ag-ui-0.pin=0-0-42/chat-a-R";
+  const text = (path) => Buffer.from(files[path], "latin1").toString("utf8");
+  assert.equal(text(`${folder}/input.sse`), 'data: {"a":"部","threadId":"t1"}\n\n'.replace("部", Buffer.from([0xe9, 0x83, 0xa8]).toString()));
+  assert.equal(text(`${folder}/expected.sse`), 'data: {"runId":"r1","threadId":"t1"}\n\n: repair null_dropped 2\n');
+  assert.ok("request/ag-ui-0.pin=0-0-42-to-hai.content=string/chat-a-R/input.json" in files);
+  const list = execFileSync("tar", ["tf", "-"], { input: tarOf(files) }).toString().trim().split("\n");
+  assert.deepEqual(list, Object.keys(files));
 });
 
 test("reports without data if only events are recorded, and lets no data end its block", () => {

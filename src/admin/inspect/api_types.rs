@@ -40,6 +40,8 @@ pub(super) struct RunOverview {
     losses: u64,
     /// types of both sides' events
     types: BTreeSet<&'static str>,
+    /// what is unusual about the form of the agent's stream
+    body_form: Option<&'static str>,
     kept_bytes: u64,
     /// bytes of the agent that were not kept, since a limit was reached
     missed_bytes: u64,
@@ -74,6 +76,7 @@ impl RunOverview {
             repairs: facts.repairs,
             losses: facts.losses,
             types: run.types(),
+            body_form: run.body_form(),
             kept_bytes,
             missed_bytes,
         }
@@ -167,7 +170,7 @@ fn timeline(run: &CapturedRun, summary: &RunOverview) -> Vec<TimelineMark> {
             CaptureStep::Followed(_) => marks.push(mark(at_ms, "accepted", None)),
             CaptureStep::Read(_) => {
                 match last_read {
-                    None => marks.push(mark(at_ms, "first_byte", None)),
+                    None => marks.push(mark(at_ms, "first_byte", summary.body_form.map(str::to_owned))),
                     Some(before) if at_ms - before >= millis(SHOWN_GAP) => {
                         marks.push(TimelineMark { until_ms: at_ms as f64, ..mark(before, "silence", None) });
                     }

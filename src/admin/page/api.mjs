@@ -24,6 +24,7 @@
  * @property {number} duration_ms
  * @property {number} repairs
  * @property {number} losses
+ * @property {string | null} [body_form]   what is unusual about the form of the agent's stream
  * @property {string[]} types   of both sides' events
  * @property {number} kept_bytes
  * @property {number} missed_bytes

@@ -22,6 +22,9 @@ const ONE_LINE_COLUMNS: usize = 64;
 /// Bytes of a member that can be shown at most.
 const SHOWN_BYTES: usize = 2048;
 
+/// Size from which an event is named at the end of its run.
+const LARGE_BYTES: usize = 1_000_000;
+
 /// Held events that are remembered.
 const MAX_HELD: usize = 256;
 
@@ -48,6 +51,8 @@ pub(super) struct PairText {
 pub(super) struct RunCounts {
     repairs: BTreeMap<String, u64>,
     losses: BTreeMap<String, u64>,
+    /// bytes and type of the largest event of the agent
+    largest: (usize, String),
     /// held events that the client has not got yet, by row
     held: BTreeMap<u64, String>,
 }
@@ -61,6 +66,11 @@ impl RunCounts {
         };
         count(|own| &mut own.repairs, &row.repairs);
         count(|own| &mut own.losses, &row.losses);
+        if let Some(EventLine { kind, data: Some(data) }) = &row.agent
+            && data.len() > self.largest.0.max(LARGE_BYTES)
+        {
+            self.largest = (data.len(), kind.clone().unwrap_or_default());
+        }
         if let (Some(agent), true) = (&row.agent, row.cause == "held" && self.held.len() < MAX_HELD) {
             let kind = agent.kind.as_deref().unwrap_or("an event");
             self.held.insert(row.n, format!("{kind} of {}", format_millis(row.at_ms)));
@@ -138,6 +148,12 @@ impl PairText {
         });
         facts.extend(list_counts("repaired", &counts.repairs));
         facts.extend(list_counts("lost", &counts.losses));
+        if let (bytes @ 1.., kind) = &counts.largest {
+            facts.push(format!("the largest event {kind} with {} MB", bytes / 1_000_000));
+        }
+        if let Some(form) = &run.body_form {
+            facts.push(format!("the agent's stream {form}"));
+        }
         if run.missed_bytes > 0 {
             facts.push(format!("{} were not kept, so rows are missing", with_plural(run.missed_bytes, "byte")));
         }

@@ -67,6 +67,17 @@ fn a_repair_names_its_rule_and_a_held_event_the_row_that_writes_it() {
 }
 
 #[test]
+fn the_end_names_a_large_event_and_an_unusual_form() {
+    let mut counts = RunCounts::default();
+    let text = "x".repeat(2_500_000);
+    counts.add(&RowLine { agent: Some(event("STATE", &text)), ..RowLine::default() });
+    let run =
+        RunLine { outcome: Some("finished".to_owned()), body_form: Some("is odd".to_owned()), ..RunLine::default() };
+    let text = PairText { columns: 90, colored: false, side: TapSide::Both }.format_end(&run, &counts).join("\n");
+    assert!(text.contains("the largest event STATE with 2 MB, the agent's stream is odd"), "{text}");
+}
+
+#[test]
 fn reasons_are_explained_once_and_wrapped() {
     let row = RowLine {
         cause: "changed".to_owned(),
