@@ -139,7 +139,7 @@ fn ends_name_the_cause_and_the_way_out() {
     };
     let text = PairText { columns: 80, colored: false, side: TapSide::Both };
     let mut counts = RunCounts::default();
-    let repairs = vec![CountLine { label: "closed".to_owned(), help: String::new() }];
+    let repairs = vec![CountLine { label: "closed".to_owned(), help: String::new(), rule: None }];
     counts.add(&RowLine { repairs, ..RowLine::default() });
     assert_eq!(
         text.format_end(&run, &counts).join("\n"),
