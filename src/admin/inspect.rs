@@ -54,6 +54,7 @@ pub(crate) fn router(state: InspectState) -> Router {
         .route("/inspect/v1/runs", get(stream_runs))
         .route("/inspect/v1/runs/{id}", get(show_run))
         .route("/inspect/v1/runs/{id}/rows", get(stream_rows))
+        .route("/inspect/v1/runs/{id}/reading", get(stream_reading))
         .route("/inspect/v1/runs/{id}/recording", get(download_recording))
         .route("/inspect/v1/tap", get(tap))
         .route("/config", get(show_config))
@@ -83,6 +84,12 @@ async fn stream_rows(
     let Some(run) = state.captures.find(id) else { return unknown_run() };
     audit("rows", &run);
     ndjson(Body::from_stream(streams::rows(&run, query.follow == 1)))
+}
+
+async fn stream_reading(State(state): State<InspectState>, Path(id): Path<u64>) -> Response {
+    let Some(run) = state.captures.find(id) else { return unknown_run() };
+    audit("reading", &run);
+    ndjson(Body::from_stream(streams::reading(&run)))
 }
 
 async fn download_recording(State(state): State<InspectState>, Path(id): Path<u64>) -> Response {

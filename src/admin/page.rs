@@ -10,6 +10,7 @@ macro_rules! page_files {
 
 const FILES: &[(&str, &str)] = page_files![
     "api.mjs",
+    "both_sides.mjs",
     "capture.mjs",
     "client_fold.mjs",
     "config_check.mjs",
@@ -17,6 +18,7 @@ const FILES: &[(&str, &str)] = page_files![
     "dom.mjs",
     "filter.mjs",
     "filter_box.mjs",
+    "golden_case.mjs",
     "icon.svg",
     "index.html",
     "json_members.mjs",

@@ -16,7 +16,7 @@ const THEME_KEY = "diglot.theme";
 const KEYS = /** @type {const} */ ([
   ["j / k", "help.move"], ["Enter", "help.open"], ["Escape", "help.back"], ["/", "help.filter"], ["p", "help.pause"],
   ["n / N", "help.next"], ["r", "help.raw"], ["m", "help.held"], ["a", "help.all"], ["1 2 3", "help.parts"],
-  ["c / d / b", "help.take"], ["w", "help.write"], ["g / t / e", "help.views"], ["?", "help.help"],
+  ["c / d / o / b", "help.take"], ["w", "help.write"], ["g / t / e", "help.views"], ["?", "help.help"],
 ]);
 
 const forever = new AbortController().signal;
