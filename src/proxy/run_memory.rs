@@ -9,8 +9,9 @@
 //! These reservations take at most half of the limit, so that agents can be read, and those of one caller a quarter of
 //! the limit, so that others can start.
 //!
-//! A run counts once it holds more than [`FREE`], in steps, so that ordinary runs pay nothing. Parts of the limit are
-//! left to others (see [`Holder`]): to runs that are not counted, and to the callers that hold less than half of it.
+//! A run counts once it holds more than [`FREE`], in steps, so that ordinary runs pay nothing. Runs that hold no more
+//! never wait for others: they read in small pieces, so that none becomes a large one meanwhile. Parts of the limit are
+//! left (see [`Holder`]): for pieces that are read at once, and to the callers that hold less than half of it.
 //! One run may always read on: otherwise runs that each hold half of a large event would wait for one another.
 
 use crate::error::{Rejection, RejectionKind};
@@ -27,6 +28,9 @@ use tokio::time::timeout;
 
 /// Memory that a run may hold without being counted: with one read, a small part of what each run takes anyway.
 const FREE: usize = 8 << 10;
+
+/// The least that a run reads at once, unless fewer bytes have come.
+const SMALL_READ: usize = 512;
 
 /// Memory is counted in multiples of this.
 const STEP: usize = 8 << 10;
@@ -80,13 +84,15 @@ pub(super) struct RunMemoryShare {
     /// part of `counted`
     reserved: usize,
     counted: usize,
+    /// what the run holds, counted or not
+    held: usize,
     exceeds: bool,
 }
 
 /// Determines how much of the limit may be used for a run to read on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Holder {
-    /// a run that is not counted
+    /// a run that is not counted, and need not be after its next read
     SmallRun,
     LargeRun,
     /// a counted run of a caller that holds half of the limit
@@ -101,7 +107,7 @@ impl Holder {
     /// Returns the part of the limit that runs like this may fill.
     const fn room(self, limit: usize) -> usize {
         match self {
-            Holder::SmallRun => limit,
+            Holder::SmallRun => usize::MAX,
             Holder::LargeRun => limit - limit / 8,
             // With one event of the run that reads on, others still have room.
             Holder::LargeCaller => limit / 8 * 5,
@@ -128,7 +134,7 @@ impl RunMemory {
     }
 
     pub(super) fn start_run(self: &Arc<Self>, key: ReplayKey) -> RunMemoryShare {
-        RunMemoryShare { total: Arc::clone(self), key, caller: None, reserved: 0, counted: 0, exceeds: false }
+        RunMemoryShare { total: Arc::clone(self), key, caller: None, reserved: 0, counted: 0, held: 0, exceeds: false }
     }
 }
 
@@ -174,6 +180,7 @@ impl RunMemoryShare {
 
     /// Counts a run that now holds `bytes`.
     pub(super) fn resize(&mut self, bytes: usize) {
+        self.held = bytes;
         let (before, counted) = (self.counted, counted_bytes(bytes));
         if counted == before {
             return;
@@ -196,13 +203,25 @@ impl RunMemoryShare {
         }
     }
 
+    /// Returns whether the run can read a piece without being counted.
+    const fn is_small(&self) -> bool {
+        self.counted == 0 && self.held + SMALL_READ <= FREE
+    }
+
     fn holder(&self, limit: usize) -> Holder {
         let callers_bytes = self.caller.as_ref().map_or(0, |caller| caller.used.load(Ordering::Relaxed));
         match self.counted {
-            0 => Holder::SmallRun,
+            _ if self.is_small() => Holder::SmallRun,
             _ if callers_bytes > limit / LARGE_CALLER_SHARE => Holder::LargeCaller,
             _ => Holder::LargeRun,
         }
+    }
+
+    /// Returns the most that the run may read at once.
+    pub(super) fn max_read(&self) -> usize {
+        let RunMemory { used, limit, .. } = &*self.total;
+        let is_scarce = used.load(Ordering::Relaxed) > Holder::LargeRun.room(limit.load(Ordering::Relaxed));
+        if is_scarce && self.is_small() { FREE - self.held } else { usize::MAX }
     }
 
     /// Returns whether the run may read on; if it is the only large one beyond the limit, it takes the exemption.
@@ -218,7 +237,7 @@ impl RunMemoryShare {
         if used <= holder.room(limit) {
             return true;
         }
-        self.exceeds = holder != Holder::SmallRun && !is_exceeded_by_one.swap(true, Ordering::SeqCst);
+        self.exceeds = !is_exceeded_by_one.swap(true, Ordering::SeqCst);
         self.exceeds
     }
 
@@ -294,7 +313,9 @@ mod tests {
         other.resize(3 * PART / 2);
         small.resize(FREE);
         assert_eq!(memory.used.load(Ordering::Relaxed), 4 * PART);
-        assert!(small.try_grow() && large.try_grow() && !other.try_grow());
+        assert!(large.try_grow() && !small.try_grow() && !other.try_grow());
+        small.resize(FREE / 2);
+        assert!(small.try_grow());
         let mut waiting = Box::pin(other.wait_for_room());
         assert!(poll!(&mut waiting).is_pending());
         large.resize(PART);
@@ -330,16 +351,22 @@ mod tests {
                 memory.start_run(key)
             })
             .collect();
-        for held in (1..=4).map(|reads| reads * (16 << 10)) {
+        for _ in 0..4 {
             for run in &mut runs {
                 if run.try_grow() {
-                    run.resize(held);
+                    run.resize(run.held + run.max_read().min(16 << 10));
                 }
             }
         }
         let used = memory.used.load(Ordering::Relaxed);
-        assert!(used <= (16 << 20) + (64 << 10) && used > 15 << 20, "{used}");
-        assert!(!memory.start_run(EVE).try_grow(), "even a small one waits");
+        assert!(used <= (14 << 20) + (64 << 10) && used > 14 << 20, "{used}");
+        assert!(runs.iter().all(|run| run.counted > 0 || run.held == FREE));
+        // A run with small events reads on, and holds no more than is free.
+        let mut small = memory.start_run(EVE);
+        small.resize(FREE / 2);
+        assert!(small.try_grow() && small.max_read() == FREE / 2);
+        small.resize(FREE);
+        assert!(!small.try_grow());
     }
 
     #[test]

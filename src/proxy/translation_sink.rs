@@ -167,6 +167,11 @@ impl<'r> TranslationSink<'r> {
         bytes
     }
 
+    /// Returns the most that may be read at once.
+    pub(super) fn max_read(&self) -> usize {
+        self.memory.max_read()
+    }
+
     pub(super) fn has_room(&mut self) -> bool {
         self.fault.is_none()
             && self.memory.try_grow()

@@ -25,7 +25,7 @@ use tokio::time::timeout;
 const READ_SIZE: usize = 16 << 10;
 
 /// Maximum length of one head, over HTTP/2 too. Interim ones have a limit of time alone (`timeouts.first_byte`).
-pub(super) const HEAD_LIMIT: usize = 64 << 10;
+pub(super) const HEAD_LIMIT: usize = 16 << 10;
 
 /// Maximum number of fields in a head.
 const HEADER_COUNT_LIMIT: usize = 128;
@@ -198,11 +198,12 @@ impl Http1Exchange {
         })
     }
 
-    /// Passes the next piece of the body to `take`. Returns `false` at the end. Cancel safe.
-    pub(super) async fn read_body(&mut self, take: impl FnOnce(&[u8])) -> Result<bool, BError> {
+    /// Passes the next piece of the body to `take`: at most `max` bytes, or what came with the head. Returns `false` at
+    /// the end. Cancel safe.
+    pub(super) async fn read_body(&mut self, max: usize, take: impl FnOnce(&[u8])) -> Result<bool, BError> {
         let mut take = Some(take);
         poll_fn(|cx| {
-            self.poll_body(cx, &mut |data| {
+            self.poll_body(cx, max, &mut |data| {
                 if let Some(take) = take.take() {
                     take(data);
                 }
@@ -211,7 +212,12 @@ impl Http1Exchange {
         .await
     }
 
-    fn poll_body(&mut self, cx: &mut Context<'_>, take: &mut dyn FnMut(&[u8])) -> Poll<Result<bool, BError>> {
+    fn poll_body(
+        &mut self,
+        cx: &mut Context<'_>,
+        max: usize,
+        take: &mut dyn FnMut(&[u8]),
+    ) -> Poll<Result<bool, BError>> {
         for _ in 0..EMPTY_READS {
             match self.body {
                 Http1Body::Ended { .. } if self.unread.is_empty() => return Poll::Ready(Ok(false)),
@@ -222,7 +228,7 @@ impl Http1Exchange {
             }
             let has_data = if self.unread.is_empty() {
                 READ_BUFFER.with_borrow_mut(|buffer| {
-                    let mut buffer = ReadBuf::new(buffer);
+                    let mut buffer = ReadBuf::new(&mut buffer[..max.min(READ_SIZE)]);
                     ready!(Pin::new(&mut self.connection).poll_read(cx, &mut buffer)).map_err(|error| {
                         Error::because(ErrorType::ReadError, "while reading the body of the response", error)
                     })?;

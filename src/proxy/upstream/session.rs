@@ -118,10 +118,14 @@ impl Session {
         self.head.take()
     }
 
-    /// Passes the next available piece of the body to `take`. Returns `false` at the end. Cancel safe. The error is
-    /// boxed to keep waiting runs small.
-    pub(in crate::proxy) async fn read_body(&mut self, take: impl FnOnce(&[u8])) -> Result<bool, Box<Rejection>> {
-        let read = self.connection.exchange.read_body(take).await;
+    /// Passes the next available piece of the body to `take`, over HTTP/1 at most `max` bytes. Returns `false` at the
+    /// end. Cancel safe. The error is boxed to keep waiting runs small.
+    pub(in crate::proxy) async fn read_body(
+        &mut self,
+        max: usize,
+        take: impl FnOnce(&[u8]),
+    ) -> Result<bool, Box<Rejection>> {
+        let read = self.connection.exchange.read_body(max, take).await;
         read.map_err(|error| Box::new(pingora_errors::read_rejection(&error)))
     }
 }
