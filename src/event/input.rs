@@ -6,6 +6,9 @@ use super::{Field, Json, Members, get};
 /// Member of an outcome with the interrupts of a run.
 pub(crate) const INTERRUPTS: &str = "interrupts";
 
+/// Member of an outcome with the calls that a run leaves to the client.
+pub(crate) const PENDING_CALLS: &str = "pendingToolCallIds";
+
 /// The members and the values of `status` of an answer to an interrupt (`specs/ag-ui-1.0.md` §2, ResumeEntry).
 pub(crate) const INTERRUPT_ID: &str = "interruptId";
 pub(crate) const STATUS: &str = "status";

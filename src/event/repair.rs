@@ -56,7 +56,7 @@ label_enum! {
         ValueCarried = "value_carried" breaks "a member has one of its specified values",
         /// an operation of a JSON Patch was invalid: it is corrected
         PatchMended = "patch_mended" breaks "a JSON Patch is valid under RFC 6902",
-        /// a message of another kind had the id, or it began with `interrupt:`: it becomes `<id>:<kind>` or `agent:<id>`
+        /// a message of another kind or an earlier run had the id, or it began with `interrupt:`: it becomes `<id>:<kind>` or `agent:<id>`
         IdNamespaced = "id_namespaced",
         /// two interrupts in a run had the same id: the later one is carried
         InterruptRepeated = "interrupt_repeated" breaks "the ids of a run's interrupts are unique",

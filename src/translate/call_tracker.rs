@@ -6,12 +6,10 @@ use super::message_ids::IDS_LIMIT;
 use super::report::TranslationReport;
 use super::{carry, memory_limits, not_shown};
 use crate::codec::json;
-use crate::event::input::{INTERRUPTS, MessageMembers, TOOL};
+use crate::event::input::{INTERRUPTS, MessageMembers, PENDING_CALLS, TOOL};
 use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json, JsonType, Members, SmallMap, get};
 use std::borrow::Cow;
 use std::collections::HashSet;
-
-const PENDING_CALLS: &str = "pendingToolCallIds";
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct CallTracker(SmallMap<Box<str>, bool>);

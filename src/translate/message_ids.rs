@@ -16,9 +16,12 @@ mod message_kind;
 mod restored_ids;
 mod listed_messages;
 mod recorded_ids;
+mod call_ids;
+mod client_ids;
 
+pub(super) use client_ids::ClientIds;
 pub(super) use id_use::IdUse;
-pub(super) use restored_ids::{restore_event_ids, restore_ids};
+pub(super) use restored_ids::{restore_calls, restore_event_ids, restore_ids};
 
 use message_kind::{MessageKind, message_kind};
 use restored_ids::original_id;
@@ -44,7 +47,7 @@ enum MessageStart {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct MessageIdMap {
+struct MessageIdMap {
     claims: SmallMap<Box<str>, IdClaim>,
     has_renames: bool,
     id_use: IdUse,
@@ -318,14 +321,25 @@ impl MessageIdMap {
 
     /// Creates the map from the messages before a run, whose metadata contains the original ids.
     pub(crate) fn from_messages(messages: &[MessageMembers<'_>], id_use: IdUse) -> MessageIdMap {
+        let ids = messages.iter().filter_map(|message| {
+            let (id, sort) = (get(message, Field::Id)?, message_kind(message));
+            Some((id.as_borrowed(), original_id(message, id, sort), sort))
+        });
+        MessageIdMap::from_ids(ids, id_use)
+    }
+
+    /// Creates the map from ids, and the original ones of those that were generated.
+    fn from_ids<'a>(
+        ids: impl IntoIterator<Item = (Json<'a>, Option<Json<'static>>, MessageKind)>,
+        id_use: IdUse,
+    ) -> MessageIdMap {
         let mut names = MessageIdMap { id_use, ..MessageIdMap::default() };
         // Registers all agent ids first, so that no generated id collides with them.
         let mut made = Vec::new();
-        for message in messages {
-            let (Some(id), sort) = (get(message, Field::Id), message_kind(message)) else { continue };
-            match original_id(message, id, sort) {
+        for (id, original, sort) in ids {
+            match original {
                 Some(own) => made.push((id, own, sort)),
-                None => drop(names.resolve(id, sort, true)),
+                None => drop(names.resolve(&id, sort, true)),
             }
         }
         for (id, own, sort) in made {

@@ -95,6 +95,7 @@ pub(crate) fn translate_input(
         known.add_prior_calls(allowed_tools::collect_calls(&input.messages));
     }
     message_ids::restore_ids(&mut input.messages);
+    message_ids::restore_calls(&mut input.messages, agent);
     let ids = RunIds { thread_id: input.thread_id.clone().into_owned(), run_id: input.run_id.clone().into_owned() };
     let mut left_out = input_repair::repair_input(&mut input, agent)?;
     left_out += gateway_notes::remove_notes(&mut input, client, agent);
@@ -113,6 +114,7 @@ pub(crate) fn translate_with_notes(
     let mut input = decode_input(decode_utf8(body)?, client, fresh)?;
     restore_reserved_ids(&mut input, client);
     message_ids::restore_ids(&mut input.messages);
+    message_ids::restore_calls(&mut input.messages, agent);
     Ok(encode_input(input, agent).0)
 }
 

@@ -15,7 +15,7 @@ use super::agent_error::AgentError;
 use super::allowed_tools::PriorCalls;
 use super::call_tracker::CallTracker;
 use super::carry::GATEWAY_KEY;
-use super::message_ids::{self, IdUse, MessageIdMap};
+use super::message_ids::{self, ClientIds, IdUse};
 use super::report::{BrokenRule, TranslationReport};
 use super::{RunIds, carry, conform, memory_limits};
 use crate::codec::json;
@@ -80,7 +80,7 @@ impl std::fmt::Display for StrictViolation {
 /// The ids of messages and calls known before the run begins.
 #[derive(Clone, Debug, Default)]
 pub struct ConversationState {
-    message_ids: MessageIdMap,
+    client_ids: ClientIds,
     call_tracker: CallTracker,
     /// only on a route that restricts tools
     pub(super) prior_calls: PriorCalls,
@@ -102,9 +102,9 @@ impl ConversationState {
     ) -> ConversationState {
         let mut call_tracker = CallTracker::default();
         messages.iter().for_each(|message| call_tracker.observe_message(message));
-        let message_ids = MessageIdMap::from_messages(messages, IdUse::in_run(agent, messages, run_id));
-        let retained_bytes = message_ids.heap_size() + call_tracker.heap_size();
-        ConversationState { message_ids, call_tracker, retained_bytes, ..ConversationState::default() }
+        let client_ids = ClientIds::from_messages(messages, IdUse::in_run(agent, messages, run_id));
+        let retained_bytes = client_ids.heap_size() + call_tracker.heap_size();
+        ConversationState { client_ids, call_tracker, retained_bytes, ..ConversationState::default() }
     }
 
     pub(super) fn add_earlier_messages(&mut self, messages: EarlierMessages) {
@@ -119,8 +119,8 @@ impl ConversationState {
 
     /// Creates the state of a conversation of which only the agent is known.
     pub(super) fn of_agent(agent: PeerDialect) -> ConversationState {
-        let message_ids = MessageIdMap::from_messages(&[], IdUse::of_agent(agent));
-        ConversationState { message_ids, ..ConversationState::default() }
+        let client_ids = ClientIds::from_messages(&[], IdUse::of_agent(agent));
+        ConversationState { client_ids, ..ConversationState::default() }
     }
 
     pub(super) fn add_prior_calls(&mut self, calls: PriorCalls) {
@@ -259,7 +259,7 @@ impl RunGuard {
             _ => {}
         }
         if self.single_message_list {
-            self.conversation.message_ids.apply(&mut event, report);
+            self.retained_bytes += self.conversation.client_ids.apply(&mut event, report);
         } else {
             message_ids::restore_event_ids(&mut event);
         }
@@ -383,7 +383,7 @@ impl RunGuard {
                 report.count_repair(EventRepair::OpenerSupplied);
                 let mut event = event;
                 if self.single_message_list {
-                    self.conversation.message_ids.apply_opened(&mut event, report);
+                    self.conversation.client_ids.apply_opened(&mut event, report);
                 }
                 let mut opener = make_opener(item, &event);
                 self.number_ids.mark_opener(&mut opener, &event, item.closer().1);
@@ -391,7 +391,7 @@ impl RunGuard {
                 if item == RunItem::ToolCall {
                     self.conversation.call_tracker.record_call(opener.get(Field::ToolCallId));
                     if self.single_message_list {
-                        self.conversation.message_ids.apply(&mut opener, report);
+                        self.conversation.client_ids.apply_opener(&mut opener, report);
                     }
                 }
                 // An item closed under another owner is reopened under its own.

@@ -133,3 +133,49 @@ fn keeps_thinking_and_blocks_of_earlier_runs_in_a_snapshot() {
     let losses = [EventLoss::ReasoningNotShown, EventLoss::ActivityNotShown];
     assert!(losses.iter().all(|loss| stream.report().losses[*loss as usize] == 1));
 }
+
+/// Translates a run of a HAI agent after a client's messages; returns the events for the client.
+fn translate_hai(client: &str, messages: &str, events: &[&str]) -> Vec<String> {
+    let body = format!(r#"{{"threadId":"t1","runId":"r2","messages":[{messages}]}}"#);
+    let (client, agent, ids) = (side(client), side("hai"), RunIds::new("t1", "r2"));
+    let translated = request::translate_request(body.as_bytes(), client, agent, &ids).expect("a request");
+    let stream = Stream::new(agent, client, Some(ids), SseLimits::default());
+    let mut stream = stream.with_conversation(translated.conversation);
+    let mut out = Vec::new();
+    for event in [&[r#""type":"RUN_STARTED","messageId":"m2""#], events, &[r#""type":"RUN_FINISHED""#]].concat() {
+        stream.push(format!("data: {{{event}}}\n\n").as_bytes(), NOW, &mut out).expect("no limit is passed");
+    }
+    let text = String::from_utf8(out).expect("UTF-8");
+    text.split("\n\n").filter_map(|frame| frame.strip_prefix("data: ")).map(str::to_owned).collect()
+}
+
+/// Seed 000 §3.3.2 prints one id for a call, `tool-123`.
+#[test]
+fn gives_clients_another_call_for_an_id_of_an_earlier_run() {
+    let history = concat!(
+        r#"{"id":"u1","role":"user","content":"问1"},"#,
+        r#"{"id":"msg-456","role":"assistant","toolCalls":[{"id":"tool-123","type":"function","function":{"name":"confirmAction","arguments":"{}"}}]},"#,
+        r#"{"id":"t1","role":"tool","toolCallId":"tool-123","content":"true"}"#,
+    );
+    let call = [
+        r#""type":"TOOL_CALL_START","toolCallId":"tool-123","toolCallName":"confirmAction","parentMessageId":"msg-456""#,
+        r#""type":"TOOL_CALL_ARGS","toolCallId":"tool-123","delta":"{\"action\":\"D\"}""#,
+        r#""type":"TOOL_CALL_END","toolCallId":"tool-123""#,
+        r#""type":"TOOL_CALL_RESULT","toolCallId":"tool-123","content":"ok""#,
+    ];
+    let calls = |events: &[String]| {
+        let named = events.iter().filter(|event| event.contains("toolCallId")).map(|event| members(event));
+        named.map(|event| [&event["type"], &event["toolCallId"]].map(|text| text.replace('"', "")).join(" ")).collect()
+    };
+    for client in ["ag-ui", "ag-ui-0", "ag-ui-0.pin=0-0-45", "ag-ui-snake"] {
+        let sent: Vec<String> = calls(&translate_hai(client, history, &call));
+        let parts = ["START", "ARGS", "END", "RESULT"].map(|part| format!("TOOL_CALL_{part} tool-123:call"));
+        assert_eq!(sent, parts, "{client}");
+    }
+    // The result of a run that goes on belongs to the call of the run before.
+    let sent: Vec<String> = calls(&translate_hai("ag-ui", history, &call[3..]));
+    assert_eq!(sent, ["TOOL_CALL_RESULT tool-123"]);
+    // In the first run with the id, it stays.
+    let sent: Vec<String> = calls(&translate_hai("ag-ui", r#"{"id":"u1","role":"user","content":"问1"}"#, &call[..1]));
+    assert_eq!(sent[0], "TOOL_CALL_START tool-123");
+}

@@ -5,7 +5,6 @@ use crate::config::enum_values::{self, name_of};
 use crate::config::inspect::CaptureMode;
 use crate::inspect::{CaptureStep, CaptureStore, CapturedRun};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::Instant;
 
@@ -38,10 +37,6 @@ pub(super) struct RunOverview {
     duration_ms: u64,
     repairs: u64,
     losses: u64,
-    /// types of both sides' events
-    types: BTreeSet<&'static str>,
-    /// what is unusual about the form of the agent's stream
-    body_form: Option<&'static str>,
     kept_bytes: u64,
     /// bytes of the agent that were not kept, since a limit was reached
     missed_bytes: u64,
@@ -75,8 +70,6 @@ impl RunOverview {
             duration_ms: millis(duration),
             repairs: facts.repairs,
             losses: facts.losses,
-            types: run.types(),
-            body_form: run.body_form(),
             kept_bytes,
             missed_bytes,
         }
@@ -101,31 +94,24 @@ struct RunSettings {
     max_bytes: Option<u64>,
 }
 
-/// The bodies of both requests, and their heads without secrets; absent unless the mode is `full`.
+/// The bodies of both requests; absent unless the mode is `full`.
 #[derive(Debug, Serialize)]
 struct Requests {
-    client_head: Option<String>,
     client: Option<String>,
-    agent_head: Option<String>,
     agent: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
 struct TimelineMark {
-    at_ms: f64,
+    at_ms: u64,
     name: &'static str,
     detail: Option<String>,
-    /// how often it happened in a row
-    times: u64,
-    /// when it happened for the last time
-    until_ms: f64,
 }
 
 impl RunDetail {
     pub(super) fn new(run: &CapturedRun) -> RunDetail {
         let facts = run.facts();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let [client_head, agent_head] = run.course.heads();
         let summary = RunOverview::new(run);
         RunDetail {
             timeline: timeline(run, &summary),
@@ -137,8 +123,6 @@ impl RunDetail {
                 max_bytes: run.settings.max_bytes,
             },
             requests: Requests {
-                client_head,
-                agent_head,
                 client: run.requests.as_ref().map(|both| text(&both.client)),
                 agent: run.requests.as_ref().map(|both| text(&both.agent)),
             },
@@ -148,19 +132,8 @@ impl RunDetail {
 }
 
 fn timeline(run: &CapturedRun, summary: &RunOverview) -> Vec<TimelineMark> {
-    let mark = |at_ms: u64, name, detail| {
-        let at_ms = at_ms as f64;
-        TimelineMark { at_ms, name, detail, times: 1, until_ms: at_ms }
-    };
+    let mark = |at_ms, name, detail| TimelineMark { at_ms, name, detail };
     let mut marks = vec![mark(0, "request", None)];
-    let fine_ms = |time: Duration| time.as_micros() as f64 / 1e3;
-    marks.extend(run.course.moments().into_iter().map(|moment| TimelineMark {
-        at_ms: fine_ms(moment.at),
-        name: moment.name,
-        detail: moment.detail,
-        times: moment.times,
-        until_ms: fine_ms(moment.until),
-    }));
     let mut last_read = None;
     for (at_ms, step) in run.step_times() {
         match step {
@@ -170,9 +143,9 @@ fn timeline(run: &CapturedRun, summary: &RunOverview) -> Vec<TimelineMark> {
             CaptureStep::Followed(_) => marks.push(mark(at_ms, "accepted", None)),
             CaptureStep::Read(_) => {
                 match last_read {
-                    None => marks.push(mark(at_ms, "first_byte", summary.body_form.map(str::to_owned))),
+                    None => marks.push(mark(at_ms, "first_byte", None)),
                     Some(before) if at_ms - before >= millis(SHOWN_GAP) => {
-                        marks.push(TimelineMark { until_ms: at_ms as f64, ..mark(before, "silence", None) });
+                        marks.push(mark(at_ms, "silence", Some(format!("{} ms", at_ms - before))));
                     }
                     Some(_) => {}
                 }
@@ -186,13 +159,7 @@ fn timeline(run: &CapturedRun, summary: &RunOverview) -> Vec<TimelineMark> {
     }
     marks.extend(summary.first_event_ms.map(|at_ms| mark(at_ms, "first_event", None)));
     marks.extend(summary.outcome.map(|outcome| mark(summary.duration_ms, "end", Some(outcome.to_owned()))));
-    // The steps have whole milliseconds, rounded down; the moments within one were before them.
-    marks.sort_by(|one, other| one.at_ms.floor().total_cmp(&other.at_ms.floor()));
-    let mut last_ms: f64 = 0.0;
-    for mark in &mut marks {
-        last_ms = last_ms.max(mark.at_ms);
-        (mark.at_ms, mark.until_ms) = (last_ms, mark.until_ms.max(last_ms));
-    }
+    marks.sort_by_key(|mark| mark.at_ms);
     marks
 }
 

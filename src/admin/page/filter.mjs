@@ -11,7 +11,7 @@ import { sayName } from "./messages.mjs";
  * @property {(item: T) => number | null} [number]
  * @property {Record<string, (item: T) => boolean>} [words]
  * @property {"less"} [bare]   a number without a sign is an upper bound, as in `since:10m`
- * @property {boolean} [forRows]   also filters the rows of a run that is opened
+ * @property {boolean} [ignored]   understood, but for other items than these
  */
 
 /**
@@ -40,23 +40,26 @@ export function termsOf(text, keys) {
 }
 
 /**
- * Returns the test that a text describes, and the terms that also filter rows.
+ * Returns the test that a text describes, and the terms that it leaves out.
  * @template T
  * @param {string} text
  * @param {FilterLanguage<T>} language
- * @returns {{ test: (item: T) => boolean, forRows: Term[] }}
+ * @returns {{ test: (item: T) => boolean, ignored: Term[] }}
  */
 export function parseFilter(text, { keys, freeText }) {
   /** @type {Term[]} */
-  const forRows = [];
+  const ignored = [];
   /** @type {((item: T) => boolean)[]} */
   const tests = [];
   for (const term of termsOf(text, keys)) {
-    if (term.key !== null && keys[term.key].forRows) forRows.push(term);
+    if (term.key !== null && keys[term.key].ignored) {
+      ignored.push(term);
+      continue;
+    }
     const test = term.key === null ? containing(term.value, freeText) : testOf(keys[term.key], term.value);
     tests.push(term.negated ? (item) => !test(item) : test);
   }
-  return { test: (item) => tests.every((test) => test(item)), forRows };
+  return { test: (item) => tests.every((test) => test(item)), ignored };
 }
 
 /**

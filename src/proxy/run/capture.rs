@@ -5,7 +5,6 @@ use super::super::run_record::RunRecord;
 use crate::error::Rejection;
 use crate::inspect::{CaptureStep, RunCapture, RunFacts};
 use crate::telemetry::label::RunOutcome;
-use crate::translate::TranslationReport;
 
 /// The capture of a run; empty unless its route is captured.
 pub(in super::super) struct OptionalCapture(pub(in super::super) Option<RunCapture>);
@@ -14,19 +13,6 @@ impl OptionalCapture {
     pub(super) fn step(&self, step: impl FnOnce() -> CaptureStep) {
         if let Some(capture) = &self.0 {
             capture.record_step(now_millis(), step());
-        }
-    }
-
-    pub(super) fn moment(&self, name: &'static str, detail: impl FnOnce() -> Option<String>) {
-        if let Some(capture) = &self.0 {
-            capture.course().record(name, detail());
-        }
-    }
-
-    /// Records the types of the report's events, before they are counted.
-    pub(super) fn types(&self, report: &TranslationReport) {
-        if let Some(capture) = &self.0 {
-            capture.record_types(report);
         }
     }
 
@@ -41,8 +27,7 @@ impl OptionalCapture {
             bytes_out: summary.bytes_written,
             repairs: summary.totals.repairs,
             losses: summary.totals.losses,
-            // The capture begins before the gates.
-            first_event: summary.first_event.map(|after| after + capture.delay(record.started_at)),
+            first_event: summary.first_event,
             end: None,
         });
     }

@@ -15,7 +15,7 @@ use std::collections::HashMap;
 
 /// The messages of a list that have one id.
 #[derive(Default)]
-struct SameIds {
+pub(super) struct SameIds {
     count: usize,
     /// how many of them have been read
     read: usize,
@@ -25,7 +25,7 @@ struct SameIds {
     new: Vec<Json<'static>>,
 }
 
-type IdCounts = HashMap<(Box<str>, MessageKind), SameIds>;
+pub(super) type IdCounts = HashMap<(Box<str>, MessageKind), SameIds>;
 
 impl MessageIdMap {
     /// Renames messages echoed in RUN_STARTED: "RUN_STARTED.input.messages with unknown ids are appended."
@@ -42,7 +42,8 @@ impl MessageIdMap {
         let elements = json::parse_elements(list)?;
         let messages: Option<Vec<MessageMembers<'_>>> = elements.iter().map(json::parse_message).collect();
         let mut messages = messages?;
-        let mut counts = self.count_ids(&messages);
+        let ids = messages.iter().filter_map(|message| Some((get(message, Field::Id)?, message_kind(message))));
+        let mut counts = self.id_use.may_repeat().then(|| self.count_ids(ids));
         let mut changed = false;
         for message in &mut messages {
             let named = get(message, Field::Id).and_then(|id| {
@@ -66,22 +67,26 @@ impl MessageIdMap {
         changed.then(|| to_array(&messages, false))
     }
 
-    /// Counts the messages with each id, if the agent may repeat ids.
-    fn count_ids(&self, messages: &[MessageMembers<'_>]) -> Option<IdCounts> {
-        let mut counts = self.id_use.may_repeat().then(IdCounts::default)?;
-        for message in messages {
-            let Some(id) = get(message, Field::Id).and_then(Json::text) else { continue };
-            let kind = message_kind(message);
+    /// Counts the messages with each id.
+    pub(super) fn count_ids<'a>(&self, ids: impl Iterator<Item = (&'a Json<'a>, MessageKind)>) -> IdCounts {
+        let mut counts = IdCounts::default();
+        for (id, kind) in ids {
+            let Some(id) = id.text() else { continue };
             let known = self.claims.get(&*id).and_then(|claim| claim.messages(kind));
             let known = known.map_or(0, |messages| messages.names.len());
             let same = counts.entry((Box::from(&*id), kind)).or_default();
             (same.count, same.known) = (same.count + 1, known);
         }
-        Some(counts)
+        counts
     }
 
     /// Returns the new id of the next listed message with this one.
-    fn resolve_listed(&mut self, id: &Json<'_>, kind: MessageKind, counts: &mut IdCounts) -> Option<Json<'static>> {
+    pub(super) fn resolve_listed(
+        &mut self,
+        id: &Json<'_>,
+        kind: MessageKind,
+        counts: &mut IdCounts,
+    ) -> Option<Json<'static>> {
         let text = id.text()?;
         let same = counts.get_mut(&(Box::from(&*text), kind))?;
         let at = same.read;
@@ -102,7 +107,7 @@ impl MessageIdMap {
     }
 
     /// Adds the new names before those that the client had, but after the first one of all.
-    fn add_new_names(&mut self, counts: IdCounts) {
+    pub(super) fn add_new_names(&mut self, counts: IdCounts) {
         for ((id, kind), same) in counts {
             if let Some(claim) = self.claims.get_mut(&*id).filter(|_| !same.new.is_empty()) {
                 let names = &mut claim.messages_mut(kind).names;

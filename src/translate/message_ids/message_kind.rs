@@ -1,9 +1,11 @@
-//! The kinds of messages that have ids of one list.
+//! The kinds of messages that have ids of one list, and calls, which have a list of their own.
 
 use crate::event::input::{ACTIVITY, REASONING, TOOL};
 use crate::event::{EventType, Field, Json, Members, get};
 
-/// The kinds of messages that share one list in the client.
+pub(super) const CALL: &str = "call";
+
+/// The kinds of messages that share one list in the client, and of what else has ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::translate) enum MessageKind {
     /// a message from the assistant, the user, the system or a developer
@@ -11,6 +13,7 @@ pub(in crate::translate) enum MessageKind {
     Reasoning,
     Activity,
     ToolResult,
+    Call,
 }
 
 impl MessageKind {
@@ -20,6 +23,7 @@ impl MessageKind {
             MessageKind::Reasoning => REASONING,
             MessageKind::Activity => ACTIVITY,
             MessageKind::ToolResult => TOOL,
+            MessageKind::Call => CALL,
         }
     }
 

@@ -1,5 +1,6 @@
 //! The map as JSON, for recordings: what it knows before a run begins is part of the run's input.
 
+use super::message_kind::CALL;
 use super::{IdClaim, IdUse, MessageIdMap, MessageKind, NamedMessages};
 use crate::codec::json;
 use crate::event::Json;
@@ -84,6 +85,7 @@ impl IdUse {
 fn find_kind(recorded: &Value) -> Option<MessageKind> {
     match recorded.as_str()? {
         TEXT => Some(MessageKind::Text),
+        CALL => Some(MessageKind::Call),
         REASONING | ACTIVITY | TOOL => recorded.as_str().map(MessageKind::from_role),
         _ => None,
     }

@@ -1,11 +1,15 @@
 //! Restores the agent's ids, in requests and for sides with separate ids for each kind.
 
-use super::message_kind::{MessageKind, message_kind};
+use super::id_use::IdUse;
+use super::message_kind::{CALL, MessageKind, message_kind};
 use crate::codec::json;
+use crate::dialect::PeerDialect;
 use crate::event::input::MessageMembers;
 use crate::event::{Event, EventType, Field, Json, MemberKey, Members, get, remove, set};
+use crate::translate::call_arguments::edit_calls;
 use crate::translate::carry::{self, GATEWAY_KEY};
 use crate::translate::message::to_array;
+use std::collections::{HashMap, HashSet};
 
 /// Returns the agent's id of a message if `id` was generated for it. Notes that do not match are ignored, since they
 /// are external input.
@@ -33,6 +37,65 @@ fn is_renamed_from(name: &Json<'_>, own: &Json<'_>, sort: MessageKind) -> bool {
     let is_number = |text: &str| text.parse::<u32>().is_ok_and(|number| number > 1);
     let is_tail = |tail: &str| is_number(tail) || (sort == MessageKind::Activity && !tail.is_empty());
     rest.is_empty() || rest.strip_prefix(':').is_some_and(is_tail)
+}
+
+/// A call of a request, and the agent's id if the call's own was generated for it.
+pub(super) struct CallOriginal {
+    pub(super) id: Json<'static>,
+    pub(super) original: Option<Json<'static>>,
+}
+
+/// Returns the calls of a request. A client without metadata (before 0.0.59, or of another dialect) has lost the note:
+/// there the form of the id counts, if an earlier call has the agent's id itself.
+pub(super) fn original_call_ids(messages: &[MessageMembers<'_>]) -> Vec<CallOriginal> {
+    let mut own_ids = HashSet::new();
+    let mut found = Vec::new();
+    let calls = messages.iter().filter_map(|message| get(message, Field::ToolCalls).and_then(json::parse_elements));
+    for call in calls.flatten() {
+        let Some(id) = json::parse_member(&call, Field::Id.camel()) else { continue };
+        let Some(text) = id.text() else { continue };
+        let metadata = json::parse_member(&call, Field::Metadata.camel());
+        let from_note = metadata.and_then(|metadata| carried_id(&metadata, Field::ToolCallId));
+        let by_form = || {
+            let (own, _) = text.rsplit_once(':').filter(|(_, number)| *number != CALL).unwrap_or((&text, ""));
+            let own = own.strip_suffix(CALL)?.strip_suffix(':')?;
+            own_ids.contains(own).then(|| Json::string(own))
+        };
+        let original = from_note.or_else(by_form).filter(|own| is_renamed_from(&id, own, MessageKind::Call));
+        if original.is_none() {
+            own_ids.insert(text.into_owned());
+        }
+        found.push(CallOriginal { id: id.into_owned(), original });
+    }
+    found
+}
+
+/// Restores an agent's ids of calls, in the calls and in what answers them.
+pub(in crate::translate) fn restore_calls(messages: &mut [MessageMembers<'_>], agent: PeerDialect) {
+    if !IdUse::of_agent(agent).may_repeat() {
+        return;
+    }
+    let calls = original_call_ids(messages).into_iter();
+    let originals: HashMap<_, _> =
+        calls.filter_map(|call| Some((call.id.text()?.into_owned(), call.original?))).collect();
+    if originals.is_empty() {
+        return;
+    }
+    let find = |id: &Json<'_>| originals.get(&*id.text()?).cloned();
+    for message in messages {
+        let calls = get(message, Field::ToolCalls).and_then(|calls| {
+            edit_calls(calls, |_, call| {
+                let mut members = json::parse_owned_members(call)?;
+                let own = find(get(&members, Field::Id)?)?;
+                restore_member(&mut members, Field::Id, own, Field::ToolCallId);
+                Some(json::to_object(&members))
+            })
+        });
+        calls.into_iter().for_each(|calls| set(message, MemberKey::Known(Field::ToolCalls), calls));
+        if let Some(own) = get(message, Field::ToolCallId).and_then(find) {
+            restore_member(message, Field::ToolCallId, own, Field::ToolCallId);
+        }
+    }
 }
 
 /// Removes the note of the original id; returns `None` if no other metadata remains.

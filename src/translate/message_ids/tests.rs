@@ -64,15 +64,22 @@ impl Client {
                 }
             }
             "TOOL_CALL_START" => {
-                let parent = event["parentMessageId"].clone();
+                let own = if event["parentMessageId"].is_null() { "toolCallId" } else { "parentMessageId" };
+                let parent = event[own].clone();
                 self.message(&parent, "assistant", &json!({"metadata": {}}));
                 let call = json!({"id": event["toolCallId"], "type": "function", "metadata": event["metadata"],
-                    "function": {"name": event["toolCallName"], "arguments": "{}"}});
+                    "function": {"name": event["toolCallName"], "arguments": ""}});
                 let parent = self.find(&parent).expect("the message");
                 if parent["toolCalls"].is_null() {
                     parent["toolCalls"] = json!([]);
                 }
                 parent["toolCalls"].as_array_mut().expect("calls").push(call);
+            }
+            "TOOL_CALL_ARGS" => {
+                let calls = self.messages.iter_mut().filter_map(|message| message["toolCalls"].as_array_mut());
+                let call = calls.flatten().find(|call| call["id"] == event["toolCallId"]).expect("the call");
+                let arguments = &mut call["function"]["arguments"];
+                *arguments = json!(format!("{}{}", arguments.as_str().unwrap(), event["delta"].as_str().unwrap()));
             }
             "TOOL_CALL_RESULT" => {
                 let result = json!({"id": id, "role": "tool", "toolCallId": event["toolCallId"],
@@ -322,4 +329,91 @@ fn results_without_ids_are_messages_of_their_own() {
     client.ask("Q", &[&[START], &CALL[..3], &[result, result, FINISH]].concat());
     assert_eq!(client.view(), ["Q", " call", "果", "果"]);
     assert_eq!(client.ids()[2..], ["c:result", "c:result:tool"]);
+}
+
+/// Seed 000 §3.3.2 prints the call `tool-123`, whose result the client sends with the next request.
+#[test]
+fn calls_with_one_id_are_calls_of_their_runs() {
+    let call = |action: &str| {
+        let arguments =
+            format!(r#"{{"type":"TOOL_CALL_ARGS","toolCallId":"tool-123","delta":{{"action":"{action}"}}}}"#);
+        let start = r#"{"type":"TOOL_CALL_START","toolCallId":"tool-123","toolCallName":"confirmAction"}"#;
+        let end = r#"{"type":"TOOL_CALL_END","toolCallId":"tool-123"}"#;
+        [START, start, &arguments, end, FINISH].map(str::to_owned)
+    };
+    let answer = |client: &mut Client, call: &str| {
+        let id = format!("result-{}", client.runs);
+        client.messages.push(json!({"id": id, "role": "tool", "toolCallId": call, "content": "true"}));
+    };
+    for keeps_metadata in [true, false] {
+        let mut client = Client::new("hai");
+        for (run, name) in ["tool-123", "tool-123:call", "tool-123:call:2"].into_iter().enumerate() {
+            client.ask("Q", &call(&format!("D{run}")).each_ref().map(String::as_str));
+            let calls = client.messages.last().expect("a call")["toolCalls"].clone();
+            assert_eq!(calls[0]["id"], name, "{keeps_metadata}");
+            assert_eq!(calls[0]["function"]["arguments"], format!(r#"{{"action":"D{run}"}}"#));
+            assert_eq!(calls.as_array().map(Vec::len), Some(1));
+            answer(&mut client, name);
+            if !keeps_metadata {
+                client.messages.iter_mut().for_each(|message| message["metadata"] = Value::Null);
+                let calls = client.messages.iter_mut().filter_map(|message| message["toolCalls"].as_array_mut());
+                calls.flatten().for_each(|call| call["metadata"] = Value::Null);
+            }
+        }
+        let sent = client.ask("Q", &[START, FINISH]);
+        let calls = sent.iter().filter_map(|message| message["toolCalls"].as_array()).flatten();
+        let named: Vec<_> = calls.map(|call| &call["id"]).collect();
+        assert_eq!(named, ["tool-123"; 3], "{sent:?}");
+        let answered = sent.iter().filter(|message| message["role"] == "tool").map(|message| &message["toolCallId"]);
+        assert_eq!(answered.collect::<Vec<_>>(), ["tool-123"; 3], "{sent:?}");
+        assert!(!json!(sent).to_string().contains(":call"), "{sent:?}");
+    }
+}
+
+/// A run that goes on after an answer may send what belongs to the call of the run before.
+#[test]
+fn results_without_a_call_in_their_run_name_the_last_one() {
+    let mut client = Client::new("hai");
+    let result = |content: &str| format!(r#"{{"type":"TOOL_CALL_RESULT","toolCallId":"c","content":"{content}"}}"#);
+    for _ in 1..=2 {
+        client.ask("Q", &[&[START], &CALL[..3], &[FINISH]].concat());
+    }
+    client.ask("Q", &[&[START, &*result("旧")], &CALL[..3], &[&*result("新"), FINISH]].concat());
+    let results = client.messages.iter().filter(|message| message["role"] == "tool");
+    let results: Vec<_> = results.map(|message| (&message["toolCallId"], &message["content"])).collect();
+    assert_eq!(results, [(&json!("c:call"), &json!("旧")), (&json!("c:call:2"), &json!("新"))]);
+}
+
+#[test]
+fn listed_calls_have_the_names_that_the_client_knows() {
+    let listed = |run: usize| {
+        format!(
+            r#"{{"id":"u{run}","role":"user","content":"Q"}},{{"id":"a{run}","role":"assistant","content":"","toolCalls":[{{"id":"c","type":"function","function":{{"name":"f","arguments":"{{}}"}}}}]}},{{"id":"t{run}","role":"tool","toolCallId":"c","content":"果{run}"}}"#
+        )
+    };
+    let list = snapshot(&[listed(1), listed(2)].join(","));
+    let names = |client: &Client| {
+        let calls = client.messages.iter().filter_map(|message| message["toolCalls"][0]["id"].as_str());
+        let answered = client.messages.iter().filter_map(|message| message["toolCallId"].as_str());
+        calls.chain(answered).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let mut client = Client::new("hai");
+    client.ask("Q", &[START, &list, FINISH]);
+    assert_eq!(names(&client), ["c", "c:call", "c", "c:call"]);
+    let sent = client.ask("Q", &[&[START, &*list], &CALL[..3], &[FINISH]].concat());
+    assert_eq!(names(&client), ["c", "c:call", "c:call:2", "c", "c:call"]);
+    assert!(!json!(sent).to_string().contains(":call"), "{sent:?}");
+}
+
+#[test]
+fn calls_of_ag_ui_agents_keep_their_ids() {
+    let ids = r#""threadId":"t","runId":"r""#;
+    let [start, end] = ["RUN_STARTED", "RUN_FINISHED"].map(|kind| format!(r#"{{"type":"{kind}",{ids}}}"#));
+    let call = r#"{"type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"f","parentMessageId":"m"}"#;
+    let mut client = Client::new("ag-ui");
+    for _ in 1..=2 {
+        client.ask("Q", &[&*start, call, CALL[2], &*end]);
+    }
+    let calls = client.messages.iter().filter_map(|message| message["toolCalls"].as_array()).flatten();
+    assert!(calls.clone().count() == 2 && calls.map(|call| &call["id"]).all(|id| id == "c"));
 }

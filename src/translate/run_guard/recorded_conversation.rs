@@ -2,7 +2,7 @@
 
 use super::super::allowed_tools::PriorCalls;
 use super::super::call_tracker::CallTracker;
-use super::super::message_ids::MessageIdMap;
+use super::super::message_ids::ClientIds;
 use super::ConversationState;
 use crate::codec::json::parse_value;
 use crate::dialect::{EarlierContent, EarlierMessage, EarlierMessages};
@@ -14,13 +14,13 @@ impl ConversationState {
     pub(crate) fn to_recorded(&self) -> Value {
         let calls: Vec<_> = self.call_tracker.calls().collect();
         let earlier: Vec<_> = self.earlier_messages.messages.iter().map(to_recorded_message).collect();
-        let (messages, prior_calls) = (self.message_ids.to_recorded(), &self.prior_calls);
+        let (messages, prior_calls) = (self.client_ids.to_recorded(), &self.prior_calls);
         json!({"messages": messages, "calls": calls, "prior_calls": prior_calls, "earlier": earlier})
     }
 
     /// Reads what [`ConversationState::to_recorded`] returned.
     pub(crate) fn from_recorded(recorded: &Value) -> Option<ConversationState> {
-        let message_ids = MessageIdMap::from_recorded(&recorded["messages"])?;
+        let client_ids = ClientIds::from_recorded(&recorded["messages"])?;
         let mut call_tracker = CallTracker::default();
         for call in recorded["calls"].as_array()? {
             call_tracker.insert(call[0].as_str()?, call[1].as_bool()?);
@@ -29,8 +29,8 @@ impl ConversationState {
         for call in recorded["prior_calls"].as_array()? {
             prior_calls.insert((Box::from(call[0].as_str()?), Box::from(call[1].as_str()?)));
         }
-        let retained_bytes = message_ids.heap_size() + call_tracker.heap_size();
-        let mut known = ConversationState { message_ids, call_tracker, retained_bytes, ..ConversationState::default() };
+        let retained_bytes = client_ids.heap_size() + call_tracker.heap_size();
+        let mut known = ConversationState { client_ids, call_tracker, retained_bytes, ..ConversationState::default() };
         known.add_prior_calls(prior_calls);
         let earlier = recorded["earlier"].as_array()?.iter().map(read_recorded_message);
         known.add_earlier_messages(EarlierMessages { messages: earlier.collect::<Option<_>>()? });
