@@ -167,6 +167,11 @@ fn gives_clients_another_call_for_an_id_of_an_earlier_run() {
         let named = events.iter().filter(|event| event.contains("toolCallId")).map(|event| members(event));
         named.map(|event| [&event["type"], &event["toolCallId"]].map(|text| text.replace('"', "")).join(" ")).collect()
     };
+    // The client replaces a call's `metadata.diglot` with that of each event.
+    let sent = translate_hai("ag-ui", history, &call);
+    let parents = sent.iter().filter(|event| event.contains("TOOL_CALL_") && event.contains("parentMessageId"));
+    assert_eq!(parents.count(), 1);
+    assert!(!sent.iter().any(|event| event.contains("TOOL_CALL_ARGS") && event.contains("metadata")), "{sent:?}");
     for client in ["ag-ui", "ag-ui-0", "ag-ui-0.pin=0-0-45", "ag-ui-snake"] {
         let sent: Vec<String> = calls(&translate_hai(client, history, &call));
         let parts = ["START", "ARGS", "END", "RESULT"].map(|part| format!("TOOL_CALL_{part} tool-123:call"));

@@ -88,7 +88,9 @@ impl CallIdMap {
 
     fn rename_reference(&self, event: &mut Event<'_>, field: Field, report: &mut TranslationReport) {
         if let Some(name) = event.get(field).and_then(|id| self.last_name(id)) {
-            rename_member(event, field, name, report);
+            // Without a note: the client would replace that of the start, which names the parent, too.
+            event.set(field, name);
+            report.count_repair(EventRepair::IdNamespaced);
         }
     }
 
