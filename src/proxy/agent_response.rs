@@ -99,7 +99,7 @@ pub(super) async fn read_start_response(
         return Err(invalid("The agent answered the start of the run with something other than JSON."));
     }
     let mut body = Vec::new();
-    while session.read_body(usize::MAX, |bytes| body.extend_from_slice(bytes)).await.map_err(|why| *why)? {
+    while session.read_body(|bytes| body.extend_from_slice(bytes)).await.map_err(|why| *why)? {
         if body.len() > RESPONSE_LIMIT {
             return Err(invalid("The agent's answer to the start of the run is longer than 64 KiB."));
         }
@@ -175,9 +175,7 @@ async fn read_error_message(session: &mut Session, kind: &str) -> Option<AgentMe
     }
     let mut body = Vec::new();
     let reading = async {
-        while body.len() <= RESPONSE_LIMIT
-            && session.read_body(usize::MAX, |bytes| body.extend_from_slice(bytes)).await?
-        {}
+        while body.len() <= RESPONSE_LIMIT && session.read_body(|bytes| body.extend_from_slice(bytes)).await? {}
         Ok::<(), Box<Rejection>>(())
     };
     let is_whole = matches!(tokio::time::timeout(ERROR_BODY_TIMEOUT, reading).await, Ok(Ok(())));

@@ -318,16 +318,17 @@ impl RunTask {
         let frames_before = self.stream.frames_read();
         let mut sink = TranslationSink::new(&mut self.stream, &mut self.memory, &mut self.out, &mut self.backlog);
         sink.capture = self.capture.0.as_ref();
+        session.limit_reads(sink.max_read());
         // Most reads find bytes immediately; only those that do not are worth waiting for everything else.
         let mut read = match sink.translate_backlog() {
             true => Some(Ok(true)),
-            false => session.read_body(sink.max_read(), |bytes| sink.translate(bytes)).now_or_never(),
+            false => session.read_body(|bytes| sink.translate(bytes)).now_or_never(),
         };
         if read.is_none() {
             let interrupt = Self::next_interrupt(&self.output, &mut self.context, &mut self.deadlines, None);
             read = Some(tokio::select! {
                 biased;
-                read = session.read_body(sink.max_read(), |bytes| sink.translate(bytes)) => read,
+                read = session.read_body(|bytes| sink.translate(bytes)) => read,
                 interrupt = interrupt => {
                     let reason = RunEndReason::from_interrupt(interrupt, &self.context);
                     return ControlFlow::Break(ReadEnd::Interrupted(reason));
@@ -337,10 +338,10 @@ impl RunTask {
         let (last, is_drained) = loop {
             match read {
                 None => break (Ok(true), true),
-                Some(Ok(true)) if sink.has_room() => {}
+                Some(Ok(true)) if sink.has_room() => session.limit_reads(sink.max_read()),
                 Some(last) => break (last, false),
             }
-            read = session.read_body(sink.max_read(), |bytes| sink.translate(bytes)).now_or_never();
+            read = session.read_body(|bytes| sink.translate(bytes)).now_or_never();
         };
         let TranslationSink { bytes_read, translate_time, ended_at, fault, .. } = sink;
         let events = self.stream.frames_read() - frames_before;

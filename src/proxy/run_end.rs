@@ -175,7 +175,7 @@ fn limit_reached(detail: String) -> RunEndReason {
 pub(super) async fn release_session(mut session: Box<Session>, cluster: &Cluster, connector: &Connector) {
     let rest = async {
         let mut left = DISCARD_LIMIT;
-        while session.read_body(usize::MAX, |bytes| left = left.saturating_sub(bytes.len())).await? {
+        while session.read_body(|bytes| left = left.saturating_sub(bytes.len())).await? {
             if left == 0 {
                 return Ok(false);
             }

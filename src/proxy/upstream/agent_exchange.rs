@@ -83,11 +83,17 @@ impl AgentExchange {
         }
     }
 
-    /// Passes the next piece of the body to `take`, over HTTP/1 at most `max` bytes. Returns `false` at the end. Cancel
-    /// safe.
-    pub(super) async fn read_body(&mut self, max: usize, take: impl FnOnce(&[u8])) -> Result<bool, BError> {
+    /// Limits the bytes of each following read of the body over HTTP/1.
+    pub(super) const fn limit_reads(&mut self, bytes: usize) {
+        if let AgentExchange::Http1(exchange) = self {
+            exchange.limit_reads(bytes);
+        }
+    }
+
+    /// Passes the next piece of the body to `take`. Returns `false` at the end. Cancel safe.
+    pub(super) async fn read_body(&mut self, take: impl FnOnce(&[u8])) -> Result<bool, BError> {
         match self {
-            AgentExchange::Http1(exchange) => exchange.read_body(max, take).await,
+            AgentExchange::Http1(exchange) => exchange.read_body(take).await,
             AgentExchange::Http2(session) => {
                 Ok(session.read_response_body().await?.map(|piece| take(&piece)).is_some())
             }

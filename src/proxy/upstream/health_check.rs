@@ -58,7 +58,7 @@ impl UpstreamHealthCheck {
         }
         // Responses are read to the end, which agents handle better than a reset.
         let mut left = RESPONSE_LIMIT;
-        while left > 0 && exchange.read_body(usize::MAX, |piece| left = left.saturating_sub(piece.len())).await? {}
+        while left > 0 && exchange.read_body(|piece| left = left.saturating_sub(piece.len())).await? {}
         Ok(())
     }
 }

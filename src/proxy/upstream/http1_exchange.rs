@@ -46,6 +46,7 @@ pub(super) struct Http1Exchange {
     /// bytes of the body that arrived with the head
     unread: Vec<u8>,
     body: Http1Body,
+    max_read: usize,
     is_request_sent: bool,
     is_keep_alive: bool,
 }
@@ -80,6 +81,7 @@ impl Http1Exchange {
             connection,
             unread: Vec::new(),
             body: Http1Body::UntilClose,
+            max_read: usize::MAX,
             is_request_sent: false,
             is_keep_alive: false,
         }
@@ -198,12 +200,16 @@ impl Http1Exchange {
         })
     }
 
-    /// Passes the next piece of the body to `take`: at most `max` bytes, or what came with the head. Returns `false` at
-    /// the end. Cancel safe.
-    pub(super) async fn read_body(&mut self, max: usize, take: impl FnOnce(&[u8])) -> Result<bool, BError> {
+    /// Limits the bytes of each following read of the body.
+    pub(super) const fn limit_reads(&mut self, bytes: usize) {
+        self.max_read = bytes;
+    }
+
+    /// Passes the next piece of the body to `take`. Returns `false` at the end. Cancel safe.
+    pub(super) async fn read_body(&mut self, take: impl FnOnce(&[u8])) -> Result<bool, BError> {
         let mut take = Some(take);
         poll_fn(|cx| {
-            self.poll_body(cx, max, &mut |data| {
+            self.poll_body(cx, &mut |data| {
                 if let Some(take) = take.take() {
                     take(data);
                 }
@@ -212,12 +218,7 @@ impl Http1Exchange {
         .await
     }
 
-    fn poll_body(
-        &mut self,
-        cx: &mut Context<'_>,
-        max: usize,
-        take: &mut dyn FnMut(&[u8]),
-    ) -> Poll<Result<bool, BError>> {
+    fn poll_body(&mut self, cx: &mut Context<'_>, take: &mut dyn FnMut(&[u8])) -> Poll<Result<bool, BError>> {
         for _ in 0..EMPTY_READS {
             match self.body {
                 Http1Body::Ended { .. } if self.unread.is_empty() => return Poll::Ready(Ok(false)),
@@ -228,7 +229,7 @@ impl Http1Exchange {
             }
             let has_data = if self.unread.is_empty() {
                 READ_BUFFER.with_borrow_mut(|buffer| {
-                    let mut buffer = ReadBuf::new(&mut buffer[..max.min(READ_SIZE)]);
+                    let mut buffer = ReadBuf::new(&mut buffer[..self.max_read.min(READ_SIZE)]);
                     ready!(Pin::new(&mut self.connection).poll_read(cx, &mut buffer)).map_err(|error| {
                         Error::because(ErrorType::ReadError, "while reading the body of the response", error)
                     })?;

@@ -115,14 +115,15 @@ impl Session {
         self.head.take()
     }
 
-    /// Passes the next available piece of the body to `take`, over HTTP/1 at most `max` bytes. Returns `false` at the
-    /// end. Cancel safe. The error is boxed to keep waiting runs small.
-    pub(in crate::proxy) async fn read_body(
-        &mut self,
-        max: usize,
-        take: impl FnOnce(&[u8]),
-    ) -> Result<bool, Box<Rejection>> {
-        let read = self.connection.exchange.read_body(max, take).await;
+    /// Limits how many bytes the next reads of the body return. Over HTTP/2, they return what has been received.
+    pub(in crate::proxy) const fn limit_reads(&mut self, bytes: usize) {
+        self.connection.exchange.limit_reads(bytes);
+    }
+
+    /// Passes the next available piece of the body to `take`. Returns `false` at the end. Cancel safe. The error is
+    /// boxed to keep waiting runs small.
+    pub(in crate::proxy) async fn read_body(&mut self, take: impl FnOnce(&[u8])) -> Result<bool, Box<Rejection>> {
+        let read = self.connection.exchange.read_body(take).await;
         read.map_err(|error| Box::new(pingora_errors::read_rejection(&error)))
     }
 }

@@ -21,7 +21,7 @@ async fn answered(response: &str) -> Http1Exchange {
 async fn body(exchange: &mut Http1Exchange) -> (String, Result<(), ErrorType>) {
     let mut text = Vec::new();
     let end = loop {
-        match exchange.read_body(usize::MAX, |piece| text.extend_from_slice(piece)).await {
+        match exchange.read_body(|piece| text.extend_from_slice(piece)).await {
             Ok(true) => {}
             Ok(false) => break Ok(()),
             Err(error) => break Err(error.etype().clone()),
