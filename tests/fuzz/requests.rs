@@ -51,7 +51,7 @@ pub fn run(input: &[u8]) {
         Ok(back) => back,
         Err(refused) => judge.fail(&format!("it does not come back: {refused}\n{}", there.body)),
     };
-    if has_reserved_names(&own.body) || has_typed_message(&own.body) {
+    if has_reserved_names(&own.body) || has_typed_message(&own.body) || has_tool_without_parameters(&own.body) {
         return;
     }
     // Content that is no list of parts for AG-UI comes back as text, with a note.
@@ -75,4 +75,10 @@ fn is_ambiguous(text: &str) -> bool {
 fn has_typed_message(body: &str) -> bool {
     let body: serde_json::Value = serde_json::from_str(body).unwrap_or_default();
     body["messages"].as_array().is_some_and(|messages| messages.iter().any(|message| message.get("type").is_some()))
+}
+
+/// Returns whether a tool has no `parameters`. An agent of AG-UI 0 must get some, so an empty schema comes back.
+fn has_tool_without_parameters(body: &str) -> bool {
+    let body: serde_json::Value = serde_json::from_str(body).unwrap_or_default();
+    body["tools"].as_array().is_some_and(|tools| tools.iter().any(|tool| tool.get("parameters").is_none()))
 }
