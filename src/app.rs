@@ -116,6 +116,7 @@ impl App {
             captures: Arc::clone(&gateway.captures),
             config: checked_config.clone(),
             effective_config: effective_config.clone(),
+            config_file: source.as_ref().and_then(ConfigSource::file),
             url: planes.inspector_url().map(Into::into),
         };
         let swap_gateway = builder.add_planes(&mut server, planes, &gateway, clusters, &status_routes, &inspect);

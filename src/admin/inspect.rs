@@ -16,6 +16,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use serde::Deserialize;
+use std::path::Path as FilePath;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -31,6 +32,8 @@ pub(crate) struct InspectState {
     pub(crate) captures: Arc<CaptureStore>,
     pub(crate) config: SwapCell<Config>,
     pub(crate) effective_config: SwapCell<String>,
+    /// absent if the configuration came from no file, as that of the demo
+    pub(crate) config_file: Option<Arc<FilePath>>,
     /// address of the page with its token, if it has a listener
     pub(crate) url: Option<Arc<str>>,
 }
@@ -51,6 +54,7 @@ pub(crate) fn router(state: InspectState) -> Router {
         .route("/inspect/v1/runs", get(stream_runs))
         .route("/inspect/v1/runs/{id}", get(show_run))
         .route("/inspect/v1/runs/{id}/rows", get(stream_rows))
+        .route("/inspect/v1/runs/{id}/reading", get(stream_reading))
         .route("/inspect/v1/runs/{id}/recording", get(download_recording))
         .route("/inspect/v1/tap", get(tap))
         .route("/config", get(show_config))
@@ -80,6 +84,12 @@ async fn stream_rows(
     let Some(run) = state.captures.find(id) else { return unknown_run() };
     audit("rows", &run);
     ndjson(Body::from_stream(streams::rows(&run, query.follow == 1)))
+}
+
+async fn stream_reading(State(state): State<InspectState>, Path(id): Path<u64>) -> Response {
+    let Some(run) = state.captures.find(id) else { return unknown_run() };
+    audit("reading", &run);
+    ndjson(Body::from_stream(streams::reading(&run)))
 }
 
 async fn download_recording(State(state): State<InspectState>, Path(id): Path<u64>) -> Response {

@@ -4,8 +4,10 @@
 //! token, which only the user who started the gateway knows; it must name this listener as its host, or another site
 //! could have its own name point here (DNS rebinding); and its origin, if it has one, must be this listener.
 
+use super::config_check::{self, ConfigCheckState};
 use super::inspect::{self, InspectState};
 use super::page;
+use super::playground::{self, PlaygroundState};
 use crate::telemetry::Metrics;
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use axum::Router;
@@ -50,9 +52,18 @@ struct InspectorGuard {
     metrics: Arc<Metrics>,
 }
 
-pub(crate) fn router(inspect: InspectState, status: Router, token: InspectorToken, metrics: Arc<Metrics>) -> Router {
+pub(crate) fn router(
+    inspect: InspectState,
+    playground: PlaygroundState,
+    check: ConfigCheckState,
+    status: Router,
+    token: InspectorToken,
+    metrics: Arc<Metrics>,
+) -> Router {
     let guard = InspectorGuard { token, metrics };
-    let secured = inspect::router(inspect).merge(status).layer(from_fn_with_state(guard.clone(), require_token));
+    let own =
+        inspect::router(inspect).merge(playground::router(playground)).merge(config_check::router(check)).merge(status);
+    let secured = own.layer(from_fn_with_state(guard.clone(), require_token));
     page::router().merge(secured).layer(from_fn_with_state(guard, require_own_site))
 }
 

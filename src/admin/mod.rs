@@ -3,6 +3,8 @@
 
 mod commands;
 mod inspect;
+mod playground;
+mod config_check;
 mod page;
 mod inspector;
 mod control;
@@ -12,10 +14,12 @@ mod probe;
 mod status;
 
 pub(crate) use commands::{ProcessHandle, ReloadRequest, ReloadResult, ShutdownCommand};
+pub(crate) use config_check::{ConfigCheckState, check_config};
 pub(crate) use control::{AdminState, router as control};
 pub(crate) use inspect::InspectState;
 pub(crate) use inspector::{InspectorToken, router as inspector};
 pub(crate) use line_stream::{LineStream, open_stream, request};
+pub(crate) use playground::PlaygroundState;
 pub(crate) use probe::{ProbeTarget, probe};
 pub(crate) use socket::{
     AdminResponse, AdminSocket, UPGRADE_SOCKET_NAME, is_alive, prepare_run_dir, send_request, serve,

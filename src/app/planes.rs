@@ -4,13 +4,13 @@ use super::drain::PlaneDrainSignals;
 use super::reload::SwapGatewayFn;
 use super::start_error::StartError;
 use super::upgrade::{self, Predecessor};
-use crate::admin::{self, InspectState, InspectorToken};
+use crate::admin::{self, ConfigCheckState, InspectState, InspectorToken, PlaygroundState};
 use crate::config::Config;
 use crate::config::listen::ListenerConfig;
 use crate::net::SwapCell;
 use crate::proxy::{
-    BindError, Cluster, ConnectionLimit, EdgeBounds, EdgeServer, Gateway, Listener, PlaneConfig, ReloadableService,
-    SocketFile, UnsentBudget, plane_service, stack,
+    BindError, Cluster, ConnectionLimit, EdgeBounds, EdgeServer, Gateway, Listener, LocalConnector, LocalListener,
+    PlaneConfig, ReloadableService, SocketFile, UnsentBudget, plane_service, stack,
 };
 use crate::telemetry::{Metrics, internal_event, label};
 use axum::Router;
@@ -90,18 +90,25 @@ impl<'a> PlaneBuilder<'a> {
         status_routes: &Router,
         inspect: &InspectState,
     ) -> SwapGatewayFn {
-        let swap_gateway = self.add_data(server, planes.data, Arc::clone(gateway), clusters);
+        let (connector, local) = LocalConnector::new();
+        let gateways = SwapCell::new(Arc::clone(gateway));
+        let swap_stack = self.add_data(server, planes.data, Arc::clone(gateway), clusters, local);
         self.add_status(server, STATUS, planes.status, status_routes.clone());
         if !planes.inspector.is_empty() {
             let routes = admin::inspector(
                 inspect.clone(),
+                PlaygroundState::new(connector, inspect.config.clone()),
+                ConfigCheckState { gateway: gateways.clone(), file: inspect.config_file.clone() },
                 status_routes.clone(),
                 planes.inspector_token,
                 Arc::clone(self.metrics),
             );
             self.add_status(server, INSPECTOR, planes.inspector, routes);
         }
-        swap_gateway
+        Box::new(move |gateway| {
+            gateways.store(Arc::clone(&gateway));
+            swap_stack(gateway);
+        })
     }
 
     /// Adds the data plane, with one thread per CPU. Returns a function that replaces its gateway on reload.
@@ -111,6 +118,7 @@ impl<'a> PlaneBuilder<'a> {
         listeners: Vec<Listener>,
         gateway: Arc<Gateway>,
         clusters: SwapCell<Vec<Arc<Cluster>>>,
+        local: LocalListener,
     ) -> SwapGatewayFn {
         let stacks = SwapCell::new(Arc::new(stack(gateway)));
         let connection_limit = ConnectionLimit::for_clients(self.config);
@@ -122,6 +130,7 @@ impl<'a> PlaneBuilder<'a> {
             listeners,
             connection_limit,
             trusted_proxies: self.config.trusted_proxies.clone(),
+            local: Some(local),
         };
         server.add_service(plane_service(plane, edge, self.metrics, &self.drain_signals.data));
         Box::new(move |gateway| {
@@ -148,6 +157,7 @@ impl<'a> PlaneBuilder<'a> {
             listeners,
             connection_limit,
             trusted_proxies: self.config.trusted_proxies.clone(),
+            local: None,
         };
         server.add_service(plane_service(plane, edge, self.metrics, &self.drain_signals.status));
     }

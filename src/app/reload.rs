@@ -66,6 +66,11 @@ impl ConfigSource {
         Ok((config, source))
     }
 
+    /// Returns the file, unless it was a pipe, which can be read only once.
+    pub(super) fn file(&self) -> Option<Arc<Path>> {
+        self.is_reloadable.then(|| self.path.as_path().into())
+    }
+
     pub(super) fn log_warnings(&self) {
         for ConfigProblem { line, path, message, hint, .. } in &self.warnings {
             internal_event::ConfigLintFound { line: *line, key: path, message, hint: hint.as_deref() }.emit();

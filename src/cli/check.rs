@@ -2,15 +2,12 @@
 
 use super::check_recordings;
 use super::output::{CliExit, CliResult, print_error, print_line, with_plural};
-use crate::config::load::{self, LoadedConfig};
+use crate::admin;
+use crate::config::load;
 use crate::config::{Config, ConfigProblem, ProblemSeverity};
 use crate::net::read_file;
-use crate::policy::{self, RequestPolicy};
-use crate::proxy::Cluster;
-use crate::telemetry::Metrics;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 const AFTER_HELP: &str = "\
 Lists all problems at once, each with its line, its column and a hint. A warning is a valid setting that is probably not \
@@ -123,21 +120,7 @@ fn check_file(file: &Path) -> (Vec<ConfigProblem>, Option<Config>) {
     } else {
         load::read_source(file)
     };
-    match read.and_then(|bytes| load::load_bytes(file, &bytes, policy::auth::check_key_file)) {
-        Ok(LoadedConfig { config, warnings, .. }) => match check_startable(&config) {
-            Ok(()) => (warnings, Some(config)),
-            Err(why) => (vec![ConfigProblem::for_path(file, why)], None),
-        },
-        Err(problems) => (problems.as_slice().to_vec(), None),
-    }
-}
-
-/// Runs the startup checks of `serve` that parsing the configuration does not cover.
-fn check_startable(config: &Config) -> Result<(), String> {
-    let metrics = Arc::new(Metrics::new().map_err(|error| error.to_string())?);
-    RequestPolicy::new(config, &metrics).map_err(|error| error.to_string())?;
-    let connector = Arc::default();
-    config.routes.iter().try_for_each(|route| Cluster::new(route, &connector, &metrics).map(drop))
+    admin::check_config(file, read)
 }
 
 /// Prints each route and who may call it.

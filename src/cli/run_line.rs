@@ -25,6 +25,8 @@ pub(super) struct RunLine {
     pub(super) events_out: u64,
     pub(super) first_event_ms: Option<u64>,
     pub(super) duration_ms: u64,
+    /// what is unusual about the form of the agent's stream
+    pub(super) body_form: Option<String>,
     /// bytes of the agent that the gateway did not keep
     pub(super) missed_bytes: u64,
 }

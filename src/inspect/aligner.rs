@@ -1,6 +1,7 @@
 //! Translates a run's input again, one event at a time, and explains each.
 
 use super::capture_step::CaptureStep;
+use super::held_rows::HeldRows;
 use super::replayed_stream::ReplayedStream;
 use super::row::{AlignedRow, CarriedNames, RowCause, RowCount, RowEvent};
 use super::stream_settings::StreamSettings;
@@ -18,6 +19,7 @@ pub(crate) struct RunAligner {
     framing: Framing,
     out: Vec<u8>,
     rows: u64,
+    held: HeldRows,
 }
 
 impl RunAligner {
@@ -27,7 +29,7 @@ impl RunAligner {
         let mut stream = ReplayedStream::new(&settings, conversation);
         stream.report_mut().trace = Some(Box::new(ExplainTrace::default()));
         let frames = SseDecoder::new(settings.limits);
-        RunAligner { stream, frames, framing: Framing::Sse, out: Vec::new(), rows: 0 }
+        RunAligner { stream, frames, framing: Framing::Sse, out: Vec::new(), rows: 0, held: HeldRows::default() }
     }
 
     /// Takes the next step of the run, at `now_ms` since the epoch, and appends the rows that it completes.
@@ -126,6 +128,7 @@ impl RunAligner {
             repairs: Vec::new(),
             losses: Vec::new(),
             note: note.map(str::to_owned),
+            releases: Vec::new(),
         };
         let trace = self.stream.report_mut().trace.as_mut();
         for entry in trace.map(|trace| std::mem::take(&mut trace.entries)).unwrap_or_default() {
@@ -134,6 +137,11 @@ impl RunAligner {
         if row.agent.is_some() {
             row.cause = cause_of(&row);
         }
+        // The event at which the run stopped has the reason in its note.
+        if row.cause == RowCause::Held && self.stream.is_stopped() {
+            row.cause = RowCause::Dropped;
+        }
+        self.held.update(&mut row);
         rows.push(row);
     }
 }
@@ -170,9 +178,11 @@ fn add_trace(entry: TraceEntry, row: &mut AlignedRow) {
         }
         TraceEntry::Guarded(names, location) | TraceEntry::Written(_, names, location) => add_carried(names, location),
         TraceEntry::Repair(repair) => {
-            row.repairs.push(RowCount { label: repair.label(), help: repair.description() });
+            row.repairs.push(RowCount { label: repair.label(), help: repair.description(), rule: repair.rule() });
         }
-        TraceEntry::Loss(loss) => row.losses.push(RowCount { label: loss.label(), help: loss.description() }),
+        TraceEntry::Loss(loss) => {
+            row.losses.push(RowCount { label: loss.label(), help: loss.description(), rule: loss.rule() });
+        }
     }
 }
 
@@ -253,6 +263,20 @@ mod tests {
             }
         }
         assert!(cases > 100, "{cases}");
+    }
+
+    #[test]
+    fn what_follows_the_end_of_reading_is_dropped() {
+        let side = PeerDialect::new(dialect::find_by_name("ag-ui").expect("a dialect"));
+        let settings = StreamSettings { max_events: Some(1), ..settings(side, side) };
+        let mut aligner = RunAligner::new(&settings, ConversationState::default());
+        let frame = "data: {\"type\":\"TEXT_MESSAGE_CHUNK\",\"messageId\":\"m\",\"delta\":\"a\"}\n\n".repeat(3);
+        let started = "data: {\"type\":\"RUN_STARTED\",\"threadId\":\"t1\",\"runId\":\"r1\"}\n\n";
+        let rows = read_all(&mut aligner, &[started.as_bytes(), frame.as_bytes()]);
+        let causes: Vec<_> = rows.iter().filter(|row| row.agent.is_some()).map(|row| row.cause).collect();
+        assert_eq!(causes[0], RowCause::Same);
+        assert!(causes[1..].iter().all(|cause| *cause == RowCause::Dropped), "{rows:?}");
+        assert!(rows.iter().any(|row| row.note.as_ref().is_some_and(|note| note.contains("limit"))), "{rows:?}");
     }
 
     #[test]

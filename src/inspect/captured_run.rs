@@ -7,9 +7,12 @@ use super::capture_budget::CaptureBudget;
 use super::capture_step::{CaptureStep, LogEntry};
 use super::stream_settings::StreamSettings;
 use crate::config::inspect::CaptureMode;
+use crate::dialect::PeerDialect;
+use crate::telemetry::RunCourse;
 use crate::translate::ConversationState;
 use bytes::Bytes;
 use parking_lot::Mutex;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -94,6 +97,36 @@ pub(crate) struct RunEnd {
     pub(crate) duration: Duration,
 }
 
+/// The types of a run's events, as positions in the labels of a dialect.
+#[derive(Debug, Default)]
+pub(super) struct SeenTypes {
+    /// each dialect's name, and a bit for each label
+    dialects: Vec<(&'static str, u128)>,
+}
+
+impl SeenTypes {
+    /// Adds the types that were counted since the last report.
+    pub(super) fn add(&mut self, dialect: &'static str, counts: &[u64]) {
+        let seen = counts.iter().enumerate().filter(|(_, count)| **count > 0);
+        let bits = seen.fold(0, |bits, (at, _)| bits | 1u128.checked_shl(at as u32).unwrap_or(0));
+        match self.dialects.iter_mut().find(|(own, _)| *own == dialect) {
+            Some((_, own)) => *own |= bits,
+            None => self.dialects.push((dialect, bits)),
+        }
+    }
+
+    fn names(&self, sides: [PeerDialect; 2]) -> BTreeSet<&'static str> {
+        let known: Vec<_> = sides.iter().flat_map(PeerDialect::possible_dialects).collect();
+        let mut names = BTreeSet::new();
+        for (name, bits) in &self.dialects {
+            let Some(dialect) = known.iter().find(|known| known.name == *name) else { continue };
+            let labels = dialect.labels().into_iter().enumerate();
+            names.extend(labels.filter(|(at, _)| bits >> at & 1 == 1).map(|(_, label)| label));
+        }
+        names
+    }
+}
+
 #[derive(Debug, Default)]
 pub(super) struct CaptureLog {
     entries: Vec<LogEntry>,
@@ -105,6 +138,7 @@ pub(super) struct CaptureLog {
     /// true once a step was not kept, so that no later one may be
     is_full: bool,
     pub(super) facts: RunFacts,
+    pub(super) types: SeenTypes,
     /// increases with every change
     pub(super) version: u64,
 }
@@ -116,6 +150,7 @@ pub(crate) struct CapturedRun {
     pub(crate) head: RunHead,
     pub(crate) settings: StreamSettings,
     pub(super) conversation: ConversationState,
+    pub(crate) course: Arc<RunCourse>,
     /// only in the mode `full`
     pub(crate) requests: Option<CapturedRequests>,
     pub(super) log: Mutex<CaptureLog>,
@@ -128,19 +163,25 @@ impl CapturedRun {
         head: RunHead,
         settings: StreamSettings,
         conversation: ConversationState,
+        course: Arc<RunCourse>,
         requests: Option<CapturedRequests>,
         budget: Arc<CaptureBudget>,
     ) -> CapturedRun {
         let bodies = requests.as_ref().map_or(0, |both| both.client.len() + both.agent.len());
-        let size = RUN_OVERHEAD + conversation.retained_bytes() + bodies;
+        let size = RUN_OVERHEAD + course.reserved_bytes() + conversation.retained_bytes() + bodies;
         let is_full = !budget.charge(0, size);
         let log = CaptureLog { charged: if is_full { 0 } else { size }, is_full, ..CaptureLog::default() };
         let (conversation, requests) = if is_full { Default::default() } else { (conversation, requests) };
-        CapturedRun { id, head, settings, conversation, requests, log: Mutex::new(log), budget }
+        CapturedRun { id, head, settings, conversation, course, requests, log: Mutex::new(log), budget }
     }
 
     pub(crate) fn facts(&self) -> RunFacts {
         self.log.lock().facts.clone()
+    }
+
+    /// Returns the types of both sides' events; `OTHER` stands for those that no table has.
+    pub(crate) fn types(&self) -> BTreeSet<&'static str> {
+        self.log.lock().types.names([self.settings.agent, self.settings.client])
     }
 
     /// Returns a number that increases with every change.
@@ -162,6 +203,19 @@ impl CapturedRun {
     pub(crate) fn kept_and_missed(&self) -> (u64, u64) {
         let log = self.log.lock();
         (log.bytes.len() as u64, log.missed_bytes)
+    }
+
+    /// Returns what is unusual about the form of the agent's stream, but permitted.
+    pub(crate) fn body_form(&self) -> Option<&'static str> {
+        let log = self.log.lock();
+        let beginning = &log.bytes[..log.bytes.len().min(READ_BATCH)];
+        let line = beginning.split_inclusive(|byte| *byte == b'\n').next().unwrap_or_default();
+        match (log.bytes.starts_with(b"\xef\xbb\xbf"), line.ends_with(b"\r\n")) {
+            (true, true) => Some("begins with a byte order mark, and its lines end in CR LF"),
+            (true, false) => Some("begins with a byte order mark"),
+            (false, true) => Some("has lines that end in CR LF"),
+            (false, false) => None,
+        }
     }
 
     /// Returns the times of the steps since the run began, for a picture of its course.

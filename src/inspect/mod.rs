@@ -11,12 +11,14 @@
 //!
 //! A recording is the same input as a file, with what the client was written.
 //!
-//! Headers are never captured, so no credential is; and a route can name content that is replaced before it is kept.
+//! Of headers only those are captured with their values that are no credentials; and a route can name content that is
+//! replaced before it is kept.
 //!
 //! Modules are listed in dependency order: each uses only those above it.
 
 mod redaction;
 mod row;
+mod held_rows;
 mod stream_settings;
 mod capture_step;
 mod replayed_stream;
@@ -25,6 +27,7 @@ mod capture_budget;
 mod captured_run;
 mod run_capture;
 mod run_reader;
+mod run_reading;
 mod store;
 mod recording;
 mod recording_settings;
@@ -33,6 +36,7 @@ mod recorded_run;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use aligner::RunAligner;
 pub(crate) use capture_step::CaptureStep;
 pub(crate) use captured_run::{CapturedRequests, CapturedRun, RunFacts, RunHead};
 pub(crate) use recorded_run::{RecordedItem, RecordedRun, RecordingError, RecordingLines};
@@ -41,6 +45,7 @@ pub(crate) use redaction::Redaction;
 pub(crate) use replayed_stream::ReplayedStream;
 pub(crate) use run_capture::RunCapture;
 pub(crate) use run_reader::{ReaderStep, RunReader};
+pub(crate) use run_reading::RunReading;
 pub(crate) use run_recorder::RunRecorder;
 pub(crate) use store::{CaptureStore, ModeOverride, matches_glob};
 pub(crate) use stream_settings::StreamSettings;

@@ -57,6 +57,11 @@ impl ReplayedStream {
         applied
     }
 
+    /// Returns whether the stream reads no further.
+    pub(super) const fn is_stopped(&self) -> bool {
+        self.is_stopped
+    }
+
     /// Returns whether the run has had its terminal event.
     pub(crate) fn is_ended(&self) -> bool {
         self.stream.ending().is_some()

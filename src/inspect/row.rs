@@ -47,6 +47,8 @@ pub(crate) struct CarriedNames {
 pub(crate) struct RowCount {
     pub(crate) label: &'static str,
     pub(crate) help: &'static str,
+    /// what the agent broke; `None` if it was permitted
+    pub(crate) rule: Option<&'static str>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -66,4 +68,6 @@ pub(crate) struct AlignedRow {
     pub(crate) repairs: Vec<RowCount>,
     pub(crate) losses: Vec<RowCount>,
     pub(crate) note: Option<String>,
+    /// rows that were held, and whose events the client gets here
+    pub(crate) releases: Vec<u64>,
 }

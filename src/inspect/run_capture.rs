@@ -4,8 +4,12 @@ use super::capture_step::CaptureStep;
 use super::captured_run::{CapturedRun, RunEnd, RunFacts};
 use super::redaction::BodyRedactor;
 use crate::codec::Framing;
+use crate::telemetry::RunCourse;
+use crate::translate::TranslationReport;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// Writes a captured run, which counts as ended when this is dropped.
 #[derive(Debug)]
@@ -20,6 +24,15 @@ pub(crate) struct RunCapture {
 impl RunCapture {
     pub(super) fn new(run: Arc<CapturedRun>, redactor: Option<BodyRedactor>) -> RunCapture {
         RunCapture { run, redactor, is_withheld: AtomicBool::new(false) }
+    }
+
+    pub(crate) fn course(&self) -> Arc<RunCourse> {
+        Arc::clone(&self.run.course)
+    }
+
+    /// Returns the time from the beginning of the capture to a moment.
+    pub(crate) fn delay(&self, moment: Instant) -> Duration {
+        moment.saturating_duration_since(self.run.head.started_at)
     }
 
     pub(crate) fn is_redacted(&self) -> bool {
@@ -50,6 +63,16 @@ impl RunCapture {
         if !bytes.is_empty() {
             self.run.append(now_ms, CaptureStep::Read(bytes.len()), bytes);
         }
+    }
+
+    /// Records the types of the events that were counted since the last report.
+    pub(crate) fn record_types(&self, report: &TranslationReport) {
+        let mut log = self.run.log.lock();
+        for switch in &report.dialect_switches {
+            log.types.add(switch.from_dialect, &switch.events_read);
+        }
+        log.types.add(report.agent, &report.events_read);
+        log.types.add(report.client, &report.events_written);
     }
 
     /// Replaces everything but the end, which [`RunCapture::record_end`] sets.

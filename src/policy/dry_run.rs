@@ -4,6 +4,7 @@
 //! signatures or the caller are left open.
 
 use crate::error::Rejection;
+use crate::telemetry::RunCourse;
 use http::request::Parts;
 use serde::Serialize;
 use tower::util::ServiceFn;
@@ -60,6 +61,18 @@ impl GateReport {
     pub(super) fn depends_on(gate: &'static str, requirements: Vec<String>, on: &'static str) -> GateReport {
         let verdict = if requirements.is_empty() { GateVerdict::Passes } else { GateVerdict::Depends(on) };
         GateReport { gate, requirements, verdict }
+    }
+}
+
+impl GateReport {
+    /// Records what the gate has decided. A gate that requires nothing of the route's requests is left out.
+    pub(super) fn record_decision(self, decided: &Result<(), Rejection>, course: &RunCourse) {
+        let requirements = self.requirements.join("; ");
+        match decided {
+            Ok(()) if requirements.is_empty() => {}
+            Ok(()) => course.record(self.gate, Some(format!("passed: {requirements}"))),
+            Err(rejection) => course.record(self.gate, Some(format!("refused: {}", rejection.kind.code()))),
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::dry_run::{DryRun, GateReport};
 use crate::error::Rejection;
+use crate::telemetry::RunCourse;
 use futures_util::future::BoxFuture;
 use http::Request;
 use http::request::Parts;
@@ -21,13 +22,18 @@ pub(crate) trait Gate: Send + Sync + 'static {
 
 /// Gates in the order in which requests pass them: none, or a list and one more.
 pub(crate) trait GateSequence: Send + Sync + 'static {
-    fn pass_all(&self, head: &mut Parts) -> impl Future<Output = Result<(), Rejection>> + Send;
+    /// Passes the gates in turn. `course` is present if the run is captured.
+    fn pass_all(
+        &self,
+        head: &mut Parts,
+        course: Option<&RunCourse>,
+    ) -> impl Future<Output = Result<(), Rejection>> + Send;
 
     fn dry_run_all(&self, head: &Parts, all: &mut Vec<GateReport>);
 }
 
 impl GateSequence for () {
-    async fn pass_all(&self, _: &mut Parts) -> Result<(), Rejection> {
+    async fn pass_all(&self, _: &mut Parts, _: Option<&RunCourse>) -> Result<(), Rejection> {
         Ok(())
     }
 
@@ -35,9 +41,13 @@ impl GateSequence for () {
 }
 
 impl<L: GateSequence, G: Gate> GateSequence for (L, G) {
-    async fn pass_all(&self, head: &mut Parts) -> Result<(), Rejection> {
-        self.0.pass_all(head).await?;
-        self.1.pass(head).await
+    async fn pass_all(&self, head: &mut Parts, course: Option<&RunCourse>) -> Result<(), Rejection> {
+        self.0.pass_all(head, course).await?;
+        let decided = self.1.pass(head).await;
+        if let Some(course) = course {
+            self.1.dry_run(head).record_decision(&decided, course);
+        }
+        decided
     }
 
     fn dry_run_all(&self, head: &Parts, all: &mut Vec<GateReport>) {
@@ -107,7 +117,8 @@ where
         let mut inner = std::mem::replace(&mut self.inner, fresh);
         Box::pin(async move {
             let (mut head, body) = request.into_parts();
-            gates.pass_all(&mut head).await?;
+            let course = head.extensions.get::<Arc<RunCourse>>().cloned();
+            gates.pass_all(&mut head, course.as_deref()).await?;
             inner.call(Request::from_parts(head, body)).await
         })
     }

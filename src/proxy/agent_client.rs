@@ -13,6 +13,7 @@ use crate::codec::Framing;
 use crate::config::{AgentErrors, PathTemplate};
 use crate::error::{Rejection, RejectionKind};
 use crate::replay::ReplayKey;
+use crate::telemetry::RunCourse;
 use crate::telemetry::trace::UpstreamSpanBuilder;
 use crate::translate::RunIds;
 use bytes::Bytes;
@@ -40,6 +41,8 @@ pub(super) struct AgentClient {
     /// header fields for both requests
     pub(crate) fields: Arc<HeaderMap>,
     pub(crate) agent_errors: AgentErrors,
+    /// present if the run is captured
+    pub(crate) course: Option<Arc<RunCourse>>,
 }
 
 impl AgentClient {
@@ -96,6 +99,7 @@ impl AgentClient {
             caller: self.caller,
             spans: &self.spans,
             fields: &self.fields,
+            course: self.course.as_deref(),
         }
     }
 }

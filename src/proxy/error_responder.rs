@@ -44,7 +44,7 @@ where
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Request<Incoming>) -> Self::Future {
+    fn call(&mut self, mut request: Request<Incoming>) -> Self::Future {
         let id = request.headers().get(REQUEST_ID).cloned().unwrap_or_else(|| HeaderValue::from_static(""));
         let matched = request.extensions().get::<Arc<RouteMatch>>().cloned();
         let caller = request.extensions().get::<CallerContext>().cloned().unwrap_or_default();
@@ -52,7 +52,7 @@ where
         let run_error_writer = self.gateway.run_error_writer(&request);
         let found = self.gateway.find(request.uri().path());
         let client = found.as_ref().map(|found| found.route.client);
-        let captured = found.and_then(|found| self.gateway.capture_request(&found, id.to_str().unwrap_or_default()));
+        let captured = found.and_then(|found| self.gateway.capture_request(&found, &mut request));
         let method = label::RequestMethod::from_name(request.method().as_str());
         let started_at = Instant::now();
         // A message with both Transfer-Encoding and Content-Length may be processed by the former alone, but "the

@@ -56,7 +56,8 @@ pub(crate) mod explanation;
 
 pub(crate) use drain_signal::DrainSignal;
 pub(crate) use edge::{
-    BindError, ConnectionLimit, EdgeBounds, EdgeServer, Listener, PlaneConfig, SocketFile, UnsentBudget, plane_service,
+    BindError, ConnectionLimit, EdgeBounds, EdgeServer, Listener, LocalConnector, LocalListener, PlaneConfig,
+    SocketFile, UnsentBudget, plane_service,
 };
 pub(crate) use gateway::Gateway;
 pub(crate) use lifecycle::{Lifecycle, LifecyclePhase};

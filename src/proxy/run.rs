@@ -145,6 +145,7 @@ impl RunTask {
         start_tx: &StartSender,
     ) -> Result<(Box<Session>, Option<Box<ReconnectSource>>), RunEndReason> {
         let AgentRequest { client, body, body_permit: _body_permit, framings } = *request;
+        self.capture.moment("sent", || Some(format!("{} bytes", body.len())));
         let cluster = Arc::clone(&self.context.cluster);
         self.deadlines.restart_idle(cluster.settings.timeouts.first_byte);
         let Some(template) = cluster.settings.events.clone() else {
@@ -176,7 +177,7 @@ impl RunTask {
         let interrupt = tokio::select! {
             biased;
             response = response => return response.map_err(RunEndReason::Failed),
-            interrupt = Self::next_interrupt(&self.output, &mut self.context, &mut self.deadlines, start_tx) => interrupt,
+            interrupt = Self::next_interrupt(&self.output, &self.capture, &mut self.context, &mut self.deadlines, start_tx) => interrupt,
         };
         Err(match interrupt {
             RunInterrupt::DeadlineExpired(DeadlineKind::AgentIdle) => {
@@ -325,7 +326,8 @@ impl RunTask {
             false => session.read_body(|bytes| sink.translate(bytes)).now_or_never(),
         };
         if read.is_none() {
-            let interrupt = Self::next_interrupt(&self.output, &mut self.context, &mut self.deadlines, None);
+            let interrupt =
+                Self::next_interrupt(&self.output, &self.capture, &mut self.context, &mut self.deadlines, None);
             read = Some(tokio::select! {
                 biased;
                 read = session.read_body(|bytes| sink.translate(bytes)) => read,
@@ -368,7 +370,7 @@ impl RunTask {
     /// Waits until other runs hold less.
     async fn wait_for_memory(&mut self) -> Result<(), RunEndReason> {
         self.deadlines.pause_agent();
-        let interrupt = Self::next_interrupt(&self.output, &mut self.context, &mut self.deadlines, None);
+        let interrupt = Self::next_interrupt(&self.output, &self.capture, &mut self.context, &mut self.deadlines, None);
         let waited = tokio::select! {
             biased;
             room = self.memory.wait_for_room() => room.map_err(RunEndReason::from),
@@ -381,6 +383,7 @@ impl RunTask {
     /// Sends keep-alives while the agent sends nothing, until an event ends the run.
     async fn next_interrupt(
         output: &RunOutput,
+        capture: &OptionalCapture,
         context: &mut RunContext,
         deadlines: &mut RunDeadlines,
         start_tx: Option<&StartSender>,
@@ -401,6 +404,7 @@ impl RunTask {
                     }
                     if keep_alive_due {
                         output.send_keep_alive(start_tx.is_none_or(oneshot::Sender::is_closed));
+                        capture.moment("keep_alive", || Some(format!("{} bytes so far", context.record.summary.bytes_read)));
                     }
                 }
             }
@@ -408,6 +412,7 @@ impl RunTask {
     }
 
     async fn flush_output(&mut self) -> Result<(), LogStopReason> {
+        self.capture.types(self.stream.report_mut());
         self.context.record_metrics(self.stream.report_mut());
         self.capture.update(&self.context.record);
         if self.out.is_empty() {

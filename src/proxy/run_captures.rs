@@ -3,6 +3,7 @@
 
 use super::deadlines::now_millis;
 use super::gateway::Gateway;
+use super::responses;
 use super::routes::{PathMatch, PathTarget, RouteEntry};
 use crate::codec::Framing;
 use crate::config::inspect::CaptureMode;
@@ -11,9 +12,11 @@ use crate::error::Rejection;
 use crate::inspect::{CaptureStore, CapturedRequests, Redaction, RunCapture, RunHead, StreamSettings};
 use crate::policy::CallerContext;
 use crate::replay::RunToken;
+use crate::telemetry::RunCourse;
 use crate::translate::request::TranslatedRequest;
 use crate::translate::{ConversationState, RunIds};
 use bytes::Bytes;
+use http::Request;
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -22,6 +25,7 @@ pub(super) struct RunStart<'a> {
     pub(super) request_id: &'a str,
     pub(super) caller: &'a CallerContext,
     pub(super) started_at: Instant,
+    pub(super) course: Option<Arc<RunCourse>>,
     /// the client's body, if it is to be captured
     pub(super) body: Option<Bytes>,
 }
@@ -31,13 +35,15 @@ pub(super) struct CapturedRequest {
     captures: Arc<CaptureStore>,
     head: RunHead,
     settings: StreamSettings,
+    course: Arc<RunCourse>,
 }
 
 impl CapturedRequest {
     /// Records that the request was refused: a run that ended before it began.
     pub(super) fn record_refusal(mut self, caller: &CallerContext, rejection: &Rejection) {
         self.head.caller = caller.identity().map(|identity| identity.subject.clone());
-        let run = self.captures.begin_run(self.head, self.settings, ConversationState::default(), None, None);
+        let (captures, conversation) = (self.captures, ConversationState::default());
+        let run = captures.begin_run(self.head, self.settings, conversation, self.course, None, None);
         let message = format!("{} {}", rejection.message(), rejection.hint());
         run.record_end("refused", Some(rejection.kind.code().to_owned()), Some(message));
     }
@@ -76,13 +82,16 @@ impl Gateway {
         if mode == CaptureMode::Off {
             return None;
         }
+        // From before the gates, unless the capture was switched on meanwhile.
+        let course = start.course.unwrap_or_else(|| RunCourse::new(start.started_at, false));
+        let started_at = course.started_at;
         let head = RunHead {
             route: Arc::clone(&route.name),
             caller: start.caller.identity().map(|identity| identity.subject.clone()),
             request_id: start.request_id.to_owned(),
             mode,
-            started_ms: now_millis() - i64::try_from(start.started_at.elapsed().as_millis()).unwrap_or(0),
-            started_at: start.started_at,
+            started_ms: now_millis() - i64::try_from(started_at.elapsed().as_millis()).unwrap_or(0),
+            started_at,
         };
         let agent = || Bytes::copy_from_slice(request.body.as_bytes());
         let requests = start.body.map(|client| CapturedRequests { client, agent: agent() });
@@ -91,11 +100,15 @@ impl Gateway {
         if redaction.is_some() {
             conversation.mask_contents();
         }
-        Some(self.captures.begin_run(head, settings.clone(), conversation, requests, redaction))
+        Some(self.captures.begin_run(head, settings.clone(), conversation, course, requests, redaction))
     }
 
     /// Returns the data that the capture of a refusal needs, if the route's runs are captured.
-    pub(super) fn capture_request(&self, found: &PathMatch<'_>, request_id: &str) -> Option<CapturedRequest> {
+    pub(super) fn capture_request<B>(
+        &self,
+        found: &PathMatch<'_>,
+        request: &mut Request<B>,
+    ) -> Option<CapturedRequest> {
         let PathMatch { route, target: PathTarget::Run, .. } = found else { return None };
         let mode = self.captures.mode(&route.name, route.config.inspect);
         if mode == CaptureMode::Off {
@@ -104,12 +117,18 @@ impl Gateway {
         let head = RunHead {
             route: Arc::clone(&route.name),
             caller: None,
-            request_id: request_id.to_owned(),
+            request_id: responses::request_id(request.headers()).to_owned(),
             mode,
             started_ms: now_millis(),
             started_at: Instant::now(),
         };
+        // A pattern of `redact` could match in any field.
+        let keeps_heads = mode == CaptureMode::Full && route.config.redact.is_empty();
+        let course = RunCourse::new(head.started_at, keeps_heads);
+        course.record_client_head(request.method(), request.uri(), request.headers());
+        // The gates and the run add to it.
+        request.extensions_mut().insert(Arc::clone(&course));
         let settings = self.stream_settings(route, route.client, route.agent, RunIds::new("", ""), Framing::Sse, None);
-        Some(CapturedRequest { captures: Arc::clone(&self.captures), head, settings })
+        Some(CapturedRequest { captures: Arc::clone(&self.captures), head, settings, course })
     }
 }

@@ -31,6 +31,7 @@ use super::two_step::ClientPermits;
 use crate::codec::Framing;
 use crate::dialect::PeerDialect;
 use crate::error::{Rejection, RejectionKind};
+use crate::inspect::RunCapture;
 use crate::net::cpu_work::{run_sized, wait_for_large_work};
 use crate::net::digest;
 use crate::policy::{CallerContext, StreamPermit};
@@ -38,6 +39,7 @@ use crate::replay::{
     ClaimResult, InsertOutcome, NewRun, ReadFrom, ReplayKey, ReplicatedRuns, ReplicationUnavailable, RunDescriptor,
     RunKeys, RunToken, StoredRun,
 };
+use crate::telemetry::RunCourse;
 use crate::telemetry::internal_event::{self, RunInfo, RunSummary};
 use crate::telemetry::label::{AuthMethod, AuthReason, RequestMethod};
 use crate::telemetry::trace::{RequestAttributes, RequestSpan, TraceExtension};
@@ -120,6 +122,7 @@ impl Gateway {
         let mut head =
             RunRequestHead { parts, body_permit, memory, framing, caller, caller_key, started_at, captured_body };
         let body = request_body::read_body(&self.limits, &head.parts.headers, body, &mut head.body_permit).await?;
+        head.course().inspect(|course| course.record("body", Some(format!("{} bytes", body.len()))));
         if self.captures_bodies(route) {
             head.captured_body = Some(body.clone());
         }
@@ -336,6 +339,7 @@ impl Gateway {
             request_id: head.request_id(),
             caller: &head.caller,
             started_at: head.started_at,
+            course: head.course().cloned(),
             body: head.captured_body.clone(),
         };
         let capture = self.begin_capture(route, start, &settings, &request);
@@ -351,6 +355,7 @@ impl Gateway {
             spans: trace.upstream_spans(),
             fields: Arc::new(self.policy.upstream_fields(&head.parts, &route.start_match)),
             agent_errors: route.config.agent_errors,
+            course: capture.as_ref().map(RunCapture::course),
         };
         let agent_request = AgentRequest {
             client: agent_client,
@@ -438,6 +443,10 @@ impl Drop for ClaimGuard<'_> {
 impl RunRequestHead {
     fn request_id(&self) -> &str {
         responses::request_id(&self.parts.headers)
+    }
+
+    fn course(&self) -> Option<&Arc<RunCourse>> {
+        self.parts.extensions.get()
     }
 
     fn rewrite(&mut self, route: &RouteEntry, body: Bytes, is_kept: bool) -> Result<RewrittenRequest, Rejection> {

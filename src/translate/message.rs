@@ -436,9 +436,11 @@ fn make_plain(written: &mut MessageMembers<'_>, canonical: &mut MessageMembers<'
     }
 }
 
-/// Shows a tool's error, for which the dialect has no member, as its result if that is empty.
+/// Shows a tool's error as its result if that is empty: the dialect has no member for it, or one that its documents do
+/// not name.
 fn show_error<'a>(written: &mut MessageMembers<'a>, canonical: &mut MessageMembers<'a>, losses: &mut LossCounts) {
-    let Some(error) = get(canonical, Field::Error).filter(|error| !error.is_str("")).cloned() else { return };
+    let error = get(canonical, Field::Error).or_else(|| get(written, Field::Error));
+    let Some(error) = error.filter(|error| !error.is_str("")).cloned() else { return };
     match get(written, Field::Content).filter(|content| content.is_str("")).cloned() {
         Some(content) => {
             set(written, MemberKey::Known(Field::Content), error);

@@ -32,6 +32,7 @@ const ELSEWHERE = {
   "deploy/container.md": "tests/it/packaging.rs: what can be tried without Docker",
   "deploy/errors.md": "tests/it/pages/errors.rs: made from src/error.rs",
   "deploy/inspect.md": "tests/it/inspect.rs, inspect_cli.rs and tests/page: the page and the commands",
+  "deploy/inspect.zh.md": "the same page in Chinese, without what only one of them needs",
   "deploy/kubernetes.md": "tests/it/kubernetes.rs: manifests and chart, there is no cluster",
   "deploy/limits.md": "tests/it/pages/limits.rs: made from the constants of the source",
   "deploy/threat-model.md": "tests/it/pages/threat_model.rs: the tests that it names exist",

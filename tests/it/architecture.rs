@@ -51,7 +51,7 @@ const MODULES: &[Module] = &[
     server("replay", "event dialect codec translate net sync error telemetry config policy", "a run log is independent of its readers"),
     server("inspect", "event dialect codec translate telemetry config", "what is kept of a run is independent of how it is served"),
     server("proxy", "event dialect codec translate net sync error telemetry config policy replay inspect", "the data plane does not depend on the other planes"),
-    server("admin", "event dialect codec net error telemetry config policy replay inspect proxy", "the admin plane reads the data plane, never the reverse"),
+    server("admin", "event dialect codec translate net error telemetry config policy replay inspect proxy", "the admin plane reads the data plane, never the reverse"),
     server("demo", "event dialect", "an agent that shared code with the gateway would share its mistakes"),
     server("app", "event dialect codec translate net error telemetry config policy replay inspect proxy admin", "the composition root does not depend on the commands"),
     server("cli", "event dialect codec translate net error telemetry config policy replay inspect proxy admin demo app", "commands use all modules above"),
@@ -131,7 +131,7 @@ const DEPENDENCY_MODULES: &[(&str, &str)] = &[
     ("tracing", EVERYWHERE),
     ("tracing-subscriber", "telemetry app cli"),
     ("unicode-width", "cli"),
-    ("uuid", "telemetry policy proxy cli"),
+    ("uuid", "telemetry policy proxy admin cli"),
     ("x509-parser", "config proxy"),
 ];
 

@@ -12,15 +12,15 @@ use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 
 /// The folder of the admin socket.
-struct RunDir(TempFolder);
+pub struct RunDir(pub TempFolder);
 
 impl RunDir {
-    fn new() -> RunDir {
+    pub fn new() -> RunDir {
         RunDir(TempFolder::new())
     }
 
     /// Returns status and body of a request on the admin socket.
-    fn request(&self, what: &str, body: &str) -> (u16, String) {
+    pub fn request(&self, what: &str, body: &str) -> (u16, String) {
         let mut stream = UnixStream::connect(self.0.join("admin.sock")).expect("a socket");
         let length = body.len();
         // HTTP/1.0 has no chunks.
@@ -32,14 +32,14 @@ impl RunDir {
         (head.split(' ').nth(1).expect("a status").parse().expect("a number"), body.to_owned())
     }
 
-    fn lines(&self, path: &str) -> Vec<Value> {
+    pub fn lines(&self, path: &str) -> Vec<Value> {
         let (status, body) = self.request(&format!("GET {path}"), "");
         assert_eq!(status, 200, "{body}");
         body.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
     }
 
     /// Waits for the end of the last run, and returns its summary.
-    async fn last_run(&self) -> Value {
+    pub async fn last_run(&self) -> Value {
         eventually("the end of the run", async || {
             self.lines("/inspect/v1/runs").pop().filter(|run| run["state"] == "ended")
         })
@@ -83,10 +83,102 @@ async fn aligns_both_sides_of_a_run() {
     assert_eq!(rows[1]["cause"], "held");
     assert_eq!(rows[2]["cause"], "split");
     assert_eq!(rows[2]["canonical"], json!(["TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT"]));
+    // START has its form in the row whose text it opens.
+    assert_eq!((&rows[2]["releases"], &rows[3]["releases"]), (&json!([2]), &json!([])));
+    let types = run["types"].as_array().expect("a list");
+    for kind in ["BUSINESS_DATA_CONTENT", "TEXT_MESSAGE_START", "RUN_FINISHED"] {
+        assert!(types.contains(&json!(kind)), "{kind}: {types:?}");
+    }
     let (status, detail) = run_dir.request(&format!("GET /inspect/v1/runs/{id}"), "");
     let detail: Value = serde_json::from_str(&detail).expect("JSON");
     assert_eq!((status, &detail["requests"]["client"]), (200, &json!(INPUT)));
     assert!(detail["requests"]["agent"].as_str().is_some_and(|body| body.contains("\"hi\"")), "{detail}");
+}
+
+#[tokio::test]
+async fn shows_the_course_of_a_run_and_the_heads_of_its_requests() {
+    let agent = Agent::with_response(HEAD.to_owned() + HAI_RUN);
+    let run_dir = RunDir::new();
+    // The digest is of the key below.
+    let digest = "217a5b814ca9e4171047224fc7860faa46c9c11423ebe5f098d255481f77aa1a";
+    let top = format!(
+        "auth: {{api_keys: [{{name: keys, header: x-api-key, keys: [{{id: k1, sha256: {digest}, subject: ada}}]}}]}}\n\
+         rate_limits: [{{name: each, key: caller, requests: 1, per: 1h}}]"
+    );
+    let route = "client: ag-ui, agent: hai, inspect: full, auth: [keys], rate_limits: [each]";
+    let gateway = start(&agent, &run_dir, &top, route).await;
+    let with_key = |key: &str| post("/chat", &format!("X-Api-Key: {key}\r\nCookie: a=s3cret\r\n"), INPUT);
+    for (key, outcome, decision) in [
+        ("s3cret-of-ada-0123456789", "finished", ("authenticate", "passed: an API key of keys, in x-api-key")),
+        ("s3cret-of-bob-0123456789", "refused", ("authenticate", "refused: invalid_token")),
+        ("s3cret-of-ada-0123456789", "refused", ("limits after auth", "refused: rate_limited")),
+    ] {
+        send_request(gateway.data, with_key(key)).await;
+        let run = run_dir.last_run().await;
+        let (_, detail) = run_dir.request(&format!("GET /inspect/v1/runs/{}", run["id"]), "");
+        assert!(!detail.contains("s3cret"), "{detail}");
+        let detail: Value = serde_json::from_str(&detail).expect("JSON");
+        assert_eq!(detail["outcome"], outcome, "{detail}");
+        let head = detail["requests"]["client_head"].as_str().expect("a head");
+        assert!(head.starts_with("POST /chat HTTP/1.1\n") && head.contains("x-api-key: ***\n"), "{head}");
+        let moments = detail["timeline"].as_array().expect("a list");
+        let (gate, expected) = decision;
+        let decided = moments.iter().find(|moment| moment["name"] == gate).expect("the gate");
+        assert_eq!(decided["detail"], expected);
+    }
+    let first = run_dir.lines("/inspect/v1/runs").remove(0);
+    let (_, detail) = run_dir.request(&format!("GET /inspect/v1/runs/{}", first["id"]), "");
+    let detail: Value = serde_json::from_str(&detail).expect("JSON");
+    let head = detail["requests"]["agent_head"].as_str().expect("a head");
+    assert!(head.contains("accept: text/event-stream\n"), "{head}");
+    let names = detail["timeline"].as_array().expect("a list").iter().map(|moment| moment["name"].clone());
+    let names: Vec<_> = names
+        .filter(|name| ["body", "sent", "connected", "first_byte", "end"].contains(&name.as_str().unwrap_or_default()))
+        .collect();
+    assert_eq!(names, ["body", "sent", "connected", "first_byte", "end"]);
+}
+
+#[tokio::test]
+async fn names_an_unusual_form_that_is_permitted() {
+    let agent = Agent::with_response(HEAD.to_owned() + "\u{feff}" + &HAI_RUN.replace('\n', "\r\n"));
+    let run_dir = RunDir::new();
+    let gateway = start(&agent, &run_dir, "", "client: ag-ui, agent: hai, inspect: events").await;
+    post_run(gateway.data, "/chat").await;
+    let run = run_dir.last_run().await;
+    assert_eq!(run["outcome"], "finished");
+    assert_eq!(run["body_form"], "begins with a byte order mark, and its lines end in CR LF");
+}
+
+#[tokio::test]
+async fn reads_each_side_by_itself() {
+    // The agent never ends its message: the gateway does, for the client.
+    let frames = HAI_RUN.replacen("data: {\"type\":\"BUSINESS_DATA_END\",\"messageId\":\"m\"}\n\n", "", 1);
+    let agent = Agent::with_response(HEAD.to_owned() + &frames);
+    let run_dir = RunDir::new();
+    let gateway = start(&agent, &run_dir, "", "client: ag-ui, agent: hai, inspect: full").await;
+    post_run(gateway.data, "/chat").await;
+    let run = run_dir.last_run().await;
+    let reading = run_dir.lines(&format!("/inspect/v1/runs/{}/reading", run["id"]));
+    let types = |side: &str| -> Vec<String> {
+        let events = reading.iter().skip(1).flat_map(|row| row[side].as_array().expect("a list"));
+        let parse = |event: &Value| serde_json::from_str::<Value>(event.as_str().expect("text")).expect("JSON");
+        events.map(|event| parse(event)["type"].as_str().expect("a type").to_owned()).collect()
+    };
+    assert_eq!(types("client").iter().filter(|kind| *kind == "TEXT_MESSAGE_END").count(), 1);
+    assert_eq!(types("agent").iter().filter(|kind| *kind == "TEXT_MESSAGE_END").count(), 0);
+    assert!(types("agent").contains(&"TEXT_MESSAGE_CONTENT".to_owned()), "{:?}", types("agent"));
+    // Both requests, read as AG-UI, are what both sides begin with.
+    assert_eq!(reading[0]["n"], 0);
+    for side in ["agent", "client"] {
+        assert!(reading[0][side][0].as_str().is_some_and(|input| input.contains("\"hi\"")), "{}", reading[0]);
+    }
+    let rows = run_dir.lines(&format!("/inspect/v1/runs/{}/rows", run["id"]));
+    let repair = rows
+        .iter()
+        .flat_map(|row| row["repairs"].as_array().expect("a list"))
+        .find(|one| one["label"] == "closer_supplied");
+    let rule = repair.expect("a repair")["rule"].as_str().expect("a rule");
+    assert!(rule.contains("is ended before"), "{rule}");
 }
 
 #[tokio::test]
@@ -101,7 +193,9 @@ async fn captures_nothing_unless_it_is_switched_on() {
     post_run(gateway.data, "/chat").await;
     let run = run_dir.last_run().await;
     let (_, detail) = run_dir.request(&format!("GET /inspect/v1/runs/{}", run["id"]), "");
-    assert!(detail.contains("\"client\":null,\"agent\":null"), "no requests in the mode `events`: {detail}");
+    let kept: Value = serde_json::from_str(&detail).expect("JSON");
+    let requests = kept["requests"].as_object().expect("an object");
+    assert!(requests.values().all(Value::is_null), "no requests in the mode `events`: {detail}");
     assert_eq!(change(json!({"route": "*", "mode": null})).0, 200);
     post_run(gateway.data, "/chat").await;
     assert_eq!(run_dir.lines("/inspect/v1/runs").len(), 1);
@@ -171,7 +265,7 @@ async fn never_keeps_what_a_route_redacts() {
     assert!(!kept.contains("4111") && !kept.contains("s3cret"), "{kept}");
 }
 
-async fn request_page(to: SocketAddr, request: &str, more: &str) -> Answer {
+pub async fn request_page(to: SocketAddr, request: &str, more: &str) -> Answer {
     send_request(to, format!("{request} HTTP/1.1\r\nConnection: close\r\n{more}\r\n")).await
 }
 

@@ -37,6 +37,7 @@
 //! - `network_faults`: broken networks between client, gateway, agent and Redis; a killed gateway.
 //! - `packaging`: image, compose, systemd, health checks, completions.
 //! - `pages`: the generated pages are up to date.
+//! - `playground`: the playground of the page is a client like any other, behind the token of the inspector.
 //! - `policy`: allowed tools and expiring credentials during a run.
 //! - `proto`: the protobuf transport in both directions.
 //! - `readme`: links of the pages, and the README in two languages.
@@ -95,6 +96,7 @@ mod monitoring;
 mod network_faults;
 mod packaging;
 mod pages;
+mod playground;
 mod policy;
 mod proto;
 mod readme;

@@ -120,7 +120,7 @@ fn chinese_readme_has_the_same_blocks_and_links() {
     }
     assert_eq!(english.blocks.len(), chinese.blocks.len(), "as many blocks");
     let targets = |page: &Page| {
-        let mut all: Vec<_> = page.links.iter().map(|(_, link)| link.replace("README.zh.md", "README.md")).collect();
+        let mut all: Vec<_> = page.links.iter().map(|(_, link)| link.replace(".zh.md", ".md")).collect();
         all.sort_unstable();
         all
     };

@@ -9,7 +9,8 @@ const HELP = {
   after_terminal: "an event followed the end of the run: it is left out",
   text_not_shown: "the receiver's dialect has no place for a message, or for a text that is shown next to one: it is carried, and not shown",
 };
-const finding = (label) => ({ label, help: HELP[label] });
+const RULES = { closer_supplied: "every item is ended before the run finishes", malformed_frame: "every frame is an event" };
+const finding = (label) => ({ label, help: HELP[label], rule: RULES[label] ?? null });
 const side = (event) => ({ type: event.type ?? null, data: typeof event === "string" ? event : JSON.stringify(event) });
 
 /** A row of the contract; what is not given is empty. */
@@ -17,7 +18,7 @@ function row(at_ms, cause, agent, client = [], more = {}) {
   return {
     at_ms, cause, agent: agent === null ? null : side(agent), client: client.map(side),
     canonical: client.map(({ type }) => type).filter(Boolean), seed: agent?.type ? `§3.3.1 ${agent.type.toLowerCase()}` : null,
-    carried: [], repairs: [], losses: [], note: null, ...more,
+    carried: [], repairs: [], losses: [], note: null, releases: [], ...more,
   };
 }
 
@@ -94,7 +95,12 @@ export function* rowsOf(id) {
   if (id === LONG_RUN) return yield* longRun(100_000);
   const story = STORIES[RUNS - id];
   const rows = story?.rows() ?? [started(), ...state(12), opened(16), firstText(22, "Hello"), text(30, " there"), closed(40), finished(44), ended(45)];
-  for (const [at, one] of rows.entries()) yield { n: at + 1, ...one };
+  let held = [];
+  for (const [at, one] of rows.entries()) {
+    const releases = one.client.length > 0 ? held : [];
+    held = one.cause === "held" ? [...held, at + 1] : one.client.length > 0 ? [] : held;
+    yield { n: at + 1, ...one, releases };
+  }
 }
 
 function* longRun(rows) {
@@ -119,6 +125,23 @@ function measure(id, story) {
   return { rows, sizes };
 }
 
+/** The types of both sides' events. Runs without a story call a tool now and then. */
+function typesOf(id, rows) {
+  if (rows.length === 0) return ["RUN_FINISHED", "RUN_STARTED", "STATE_DELTA", ...(id % 7 === 0 ? ["TOOL_CALL_START"] : [])];
+  const types = rows.flatMap((one) => [one.agent?.type, ...one.client.map(({ type }) => type)]);
+  return [...new Set(types.filter(Boolean))].sort();
+}
+
+/** Both sides' events as AG-UI: the agent's as if nothing had been repaired. */
+export function* readingOf(id, now) {
+  const { requests } = detailOf(id, now);
+  if (requests.client !== null) yield { n: 0, agent: [requests.agent], client: [requests.client] };
+  for (const { n, client, cause, repairs } of rowsOf(id)) {
+    const events = client.map(({ data }) => data);
+    yield { n, client: events, agent: cause === "gateway" ? [] : repairs.length > 0 ? events.slice(-1) : events };
+  }
+}
+
 /** The summary of a run; `now` is the time of the newest. */
 export function summaryOf(id, now) {
   const story = STORIES[RUNS - id];
@@ -133,7 +156,7 @@ export function summaryOf(id, now) {
     message: story?.message ?? null, events_in: events, events_out: id === LONG_RUN ? 100_001 : rows.reduce((all, one) => all + one.client.length, 0) || 10,
     bytes_in: sizes.in || events * 110, bytes_out: sizes.out || events * 131, first_event_ms: story?.name === "refused" ? null : rows[0]?.at_ms ?? 5 + (id % 400),
     duration_ms: id === LONG_RUN ? 300_000 : rows.at(-1)?.at_ms ?? 45 + (id % 3_000), repairs: rows.reduce((all, one) => all + one.repairs.length, 0),
-    losses: rows.reduce((all, one) => all + one.losses.length, 0), kept_bytes: 2_100, missed_bytes: 0,
+    losses: rows.reduce((all, one) => all + one.losses.length, 0), types: typesOf(id, rows), kept_bytes: 2_100, missed_bytes: 0,
   };
 }
 
@@ -142,14 +165,18 @@ export function detailOf(id, now) {
   const summary = summaryOf(id, now);
   const first = summary.first_event_ms ?? summary.duration_ms;
   const timeline = [
-    { at_ms: 0, name: "request", detail: "POST /chat" }, { at_ms: 0.4, name: "auth", detail: "jwt: accepted, alice" },
-    { at_ms: 0.6, name: "rate_limit", detail: "per-caller: allowed, 58 left" }, { at_ms: 1.2, name: "thread", detail: `${summary.thread_id}: owned` },
-    { at_ms: 2, name: "sent", detail: "http://10.0.3.17:8080/agent" }, { at_ms: Math.min(9, first), name: "connected" },
-    { at_ms: Math.max(9, first - 1), name: "first_byte", detail: "200 text/event-stream" }, { at_ms: summary.duration_ms, name: "end", detail: summary.outcome },
+    { at_ms: 0, name: "request", detail: null }, { at_ms: 0.04, name: "host", detail: "passed: a path or an http URL, one Host, at most 100 fields" },
+    { at_ms: 0.4, name: "authenticate", detail: "passed: a token of corp, as `Authorization: Bearer …`" },
+    { at_ms: 0.6, name: "limits after auth", detail: "passed: 60 per minute and caller" }, { at_ms: 1.2, name: "body", detail: "214 bytes" },
+    { at_ms: 2, name: "sent", detail: "231 bytes" }, { at_ms: Math.min(9, first), name: "connected", detail: "http://10.0.3.17:8080, a new connection" },
+    ...(first > 5_000 ? [{ at_ms: 2_002, name: "keep_alive", detail: "0 bytes so far", times: 4, until_ms: 8_002 }] : []),
+    { at_ms: Math.max(9, first - 1), name: "first_byte", detail: null }, { at_ms: summary.duration_ms, name: "end", detail: summary.outcome },
   ];
   const settings = { guard: "repair", agent_framing: "sse", client_framing: "sse", strip: [], interrupt_tool: null };
   const messages = [{ id: "u1", role: "user", content: "部署应用 please <b>now</b>" }];
-  const requests = summary.mode !== "full" ? { client: null, agent: null } : {
+  const requests = summary.mode !== "full" ? { client_head: null, client: null, agent_head: null, agent: null } : {
+    client_head: "POST /chat HTTP/1.1\nhost: gateway.example:8787\ncontent-type: application/json\nauthorization: ***\n",
+    agent_head: "POST /agent HTTP/1.1\nhost: 10.0.3.17:8080\ncontent-type: application/json\naccept: text/event-stream\n",
     client: JSON.stringify({ threadId: "t1", runId: "r1", messages, tools: [{ name: "confirmAction", description: "Asks the user" }], context: [], state: {}, forwardedProps: {} }),
     agent: JSON.stringify({ threadId: "t1", runId: "r1", messages, tools: [{ type: "function", name: "confirmAction", description: "Asks the user" }], state: {}, user: "alice" }),
   };

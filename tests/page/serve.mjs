@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { pathToFileURL } from "node:url";
-import { CONFIG, detailOf, metricsAt, rowsOf, RUNS, summaryOf } from "./fixtures.mjs";
+import { CONFIG, detailOf, metricsAt, readingOf, rowsOf, RUNS, summaryOf } from "./fixtures.mjs";
 
 const PAGE = new URL("../../src/admin/page/", import.meta.url);
 const TYPES = { html: "text/html", mjs: "text/javascript", css: "text/css", svg: "image/svg+xml" };
@@ -72,8 +72,10 @@ export async function startServer({ port = 0, token = "page-test", empty = false
     if (pathname === "/inspect/v1/runs") return stream(response, runLines(response, follow));
     if (id !== undefined && part === undefined) return json(200, Number(id) === LIVE_RUN ? { ...detailOf(LIVE_RUN, began), ...liveRun() } : detailOf(Number(id), began));
     if (part === "rows") return stream(response, rowLines(response, Number(id), follow), Number(id) === LIVE_RUN);
+    if (part === "reading") return stream(response, readingOf(Number(id), began));
     if (part === "recording") return stream(response, rowLines(response, Number(id), false));
     if (pathname === "/metrics") return response.writeHead(200, { "content-type": "text/plain" }).end(metricsAt((Date.now() - began) / 1000 + 60));
+    if (pathname === "/inspect/v1/check") return json(200, { file: "/etc/diglot/diglot.yaml", problems: [] });
     if (pathname === "/config") return response.writeHead(200, { "content-type": "application/yaml" }).end(CONFIG);
     if (pathname === "/inspect/v1/mode") {
       if (request.method === "PUT") {

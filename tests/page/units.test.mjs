@@ -1,14 +1,18 @@
 // The page's logic without a browser: filters, comparison, folding, metrics, lists, and what is taken along.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { BothSides } from "../../src/admin/page/both_sides.mjs";
 import { ClientFold } from "../../src/admin/page/client_fold.mjs";
+import { Conversation } from "../../src/admin/page/conversation.mjs";
 import { complete, glob, parseFilter } from "../../src/admin/page/filter.mjs";
 import { compareMembers, jsonText, readJson } from "../../src/admin/page/json_members.mjs";
 import { applyPatch } from "../../src/admin/page/json_patch.mjs";
 import en from "../../src/admin/page/messages.en.mjs";
 import zh from "../../src/admin/page/messages.zh.mjs";
 import { growth, parseMetrics, quantileOf, samplesOf, sumBy } from "../../src/admin/page/metrics.mjs";
+import { goldenCase, tarOf } from "../../src/admin/page/golden_case.mjs";
 import { bytes, duration } from "../../src/admin/page/numbers.mjs";
+import { exampleOf, payloadOf } from "../../src/admin/page/playground_parts.mjs";
 import { filterInSlices, ROW_LANGUAGE, RowBook } from "../../src/admin/page/row_book.mjs";
 import { RUN_LANGUAGE } from "../../src/admin/page/runs_view.mjs";
 import { curlOf, quote, reportOf } from "../../src/admin/page/take_along.mjs";
@@ -44,11 +48,13 @@ test("filters runs by every kind of term", () => {
   all("events:19", (run) => run.events_in + run.events_out === 19);
   all("since:10m", ({ started_ms: at }) => NOW - at <= 600_000);
   all('BOB "t1"', ({ caller, thread_id: id, run_id: run }) => caller === "bob" && /t1/.test(`${id}${run}`));
+  all("type:TOOL_*", ({ types }) => types.some((type) => type.startsWith("TOOL_")));
+  all("-type:TOOL_CALL_START", ({ types }) => !types.includes("TOOL_CALL_START"));
   all("route:", () => true);
 });
 
-test("leaves types out of runs, and takes unknown keys as text", () => {
-  assert.deepEqual(parseFilter("route:chat -type:TOOL_*", RUN_LANGUAGE).ignored, [{ negated: true, key: "type", value: "TOOL_*" }]);
+test("keeps types for the rows of a run that is opened, and takes unknown keys as text", () => {
+  assert.deepEqual(parseFilter("route:chat -type:TOOL_*", RUN_LANGUAGE).forRows, [{ negated: true, key: "type", value: "TOOL_*" }]);
   assert.deepEqual(idsOf("http://x"), []);
   assert.equal(parseFilter("constructor:x", RUN_LANGUAGE).test(runs[0]), false);
 });
@@ -137,6 +143,23 @@ test("folds a client's events into messages and state", () => {
   assert.deepEqual([fold.state, fold.problems.length], [{ n: 2 }, 2]);
 });
 
+test("links a held row with the one that released it", () => {
+  const book = bookOf("call without end");
+  const held = book.rows.find(({ cause }) => cause === "held");
+  assert.equal(book.rows[book.released.get(held.n) - 1].cause, "split");
+});
+
+test("folds each side by itself", () => {
+  const sides = new BothSides(1);
+  const start = JSON.stringify({ type: "TEXT_MESSAGE_START", messageId: "m" });
+  const text = JSON.stringify({ type: "TEXT_MESSAGE_CONTENT", messageId: "m", delta: "Hi" });
+  sides.add({ n: 1, agent: [], client: [start] });
+  sides.add({ n: 2, agent: [text], client: [text] });
+  assert.deepEqual(sides.client.messages.map(({ content }) => content), ["Hi"]);
+  // The agent never started the message: the gateway did, for the client.
+  assert.deepEqual([sides.agent.messages, sides.agent.problems], [[], ["TEXT_MESSAGE_CONTENT: m"]]);
+});
+
 test("reads metrics, and computes growth over a restart and quantiles", () => {
   const before = parseMetrics('# HELP x\na_total{route="x",type="T"} 5\na_total{route="y\\"\\n",type="T"} 9\n', 0);
   const now = parseMetrics('a_total{route="x",type="T"} 8\na_total{route="y\\"\\n",type="T"} 2\na_total{route="z",type="T"} 1\nb 1e3 1700\n', 2_000);
@@ -183,9 +206,28 @@ test("writes a command that a shell reads as the same words", () => {
     assert.equal(read, word);
     assert.doesNotMatch(quote(word), /[\u0000-\u001f\u202e]/);
   }
-  const request = 'POST /chat HTTP/1.1\r\nhost: g:8787\r\naccept: text/event-stream\r\ncontent-length: 2\r\n\r\n{}';
-  assert.equal(curlOf(request), "curl -sN -X POST 'http://g:8787/chat' \\\n  -H 'accept: text/event-stream' \\\n  -H 'content-type: application/json' \\\n  --data-raw '{}'");
-  assert.match(curlOf("{}"), /^curl -sN -X POST "\$GATEWAY" /);
+  const head = "POST /chat HTTP/1.1\nhost: g:8787\naccept: text/event-stream\ncontent-length: 2\nx-api-key: ***\n";
+  assert.equal(curlOf("{}", head), "curl -sN -X POST 'http://g:8787/chat' \\\n  -H 'accept: text/event-stream' \\\n  -H 'x-api-key: ***' \\\n  -H 'content-type: application/json' \\\n  --data-raw '{}'");
+  assert.match(curlOf("{}", null), /^curl -sN -X POST "\$GATEWAY" /);
+});
+
+test("makes a golden case with the ids of all cases, and the agent's bytes as they were", () => {
+  const lines = [
+    { diglot_recording: 1, route: "chat/a", client: "ag-ui-0:pin=0.0.42", agent: "hai:content=string", thread_id: "T", run_id: "R", started_ms: 0, outcome: "finished" },
+    { at_ms: 0, request: "client", body: '{"threadId":"T"}' }, { at_ms: 0, request: "agent", body: "{}" },
+    // The first piece ends within a character.
+    { at_ms: 1, agent_base64: btoa('data: {"a":"\u00e9\u0083') }, { at_ms: 1, agent_base64: btoa('\u00a8","threadId":"T"}\n\n') },
+    { at_ms: 2, client: 'id: x-1\ndata: {"runId":"R","threadId":"T"}\n\n' }, { end: "ended" },
+  ];
+  const book = { repairs: new Map([["null_dropped", { count: 2 }]]), losses: new Map() };
+  const files = goldenCase(lines.map((line) => JSON.stringify(line)).join("\n"), book);
+  const folder = "stream/hai.content=string-to-ag-ui-0.pin=0-0-42/chat-a-R";
+  const text = (path) => Buffer.from(files[path], "latin1").toString("utf8");
+  assert.equal(text(`${folder}/input.sse`), 'data: {"a":"部","threadId":"t1"}\n\n'.replace("部", Buffer.from([0xe9, 0x83, 0xa8]).toString()));
+  assert.equal(text(`${folder}/expected.sse`), 'data: {"runId":"r1","threadId":"t1"}\n\n: repair null_dropped 2\n');
+  assert.ok("request/ag-ui-0.pin=0-0-42-to-hai.content=string/chat-a-R/input.json" in files);
+  const list = execFileSync("tar", ["tf", "-"], { input: tarOf(files) }).toString().trim().split("\n");
+  assert.deepEqual(list, Object.keys(files));
 });
 
 test("reports without data if only events are recorded, and lets no data end its block", () => {
@@ -202,4 +244,42 @@ test("says everything in both languages, with the same values", () => {
   const names = (text) => (text.match(/\{\w+\}/g) ?? []).sort();
   assert.deepEqual(Object.keys(zh).sort(), Object.keys(en).sort());
   for (const [key, text] of Object.entries(en)) assert.deepEqual(names(zh[key]), names(text), key);
+});
+
+test("holds a conversation as an AG-UI client, and writes its next request", () => {
+  const conversation = new Conversation();
+  const first = conversation.start("hello");
+  assert.deepEqual([first.messages.length, first.messages[0].content, "resume" in first], [1, "hello", false]);
+  const events = [
+    { type: "RUN_STARTED", threadId: first.threadId, runId: first.runId },
+    { type: "TOOL_CALL_START", toolCallId: "c1", toolCallName: "delete", parentMessageId: "m1" },
+    { type: "TOOL_CALL_ARGS", toolCallId: "c1", delta: "{}" },
+    { type: "ACTIVITY_SNAPSHOT", messageId: "a1", activityType: "plan", content: { steps: [] } },
+    { type: "STATE_SNAPSHOT", snapshot: { count: 1 } },
+    { type: "RUN_FINISHED", threadId: "t", runId: "r", outcome: { type: "interrupt", interrupts: [{ id: "i1", reason: "sure" }] } },
+  ];
+  for (const event of events) conversation.apply(event);
+  assert.deepEqual([conversation.isEnded, conversation.interrupts[0].id], [true, "i1"]);
+  const resume = [{ interruptId: "i1", status: "resolved", payload: true }];
+  const second = conversation.start("", resume);
+  assert.deepEqual(second.resume, resume);
+  assert.deepEqual([second.threadId, second.state], [first.threadId, { count: 1 }]);
+  assert.notEqual(second.runId, first.runId);
+  // ToolCall has `type: "function"`; an activity is nothing that an agent reads.
+  const calls = [{ type: "function", id: "c1", function: { name: "delete", arguments: "{}" } }];
+  assert.deepEqual(second.messages.slice(1), [{ id: "m1", role: "assistant", toolCalls: calls }]);
+  conversation.apply({ type: "TEXT_MESSAGE_START", messageId: "m2", role: "assistant" });
+  conversation.apply({ type: "RUN_ERROR", code: "upstream_truncated", message: "cut" });
+  assert.deepEqual([conversation.isEnded, conversation.error], [true, "upstream_truncated cut"]);
+  conversation.restart();
+  assert.deepEqual(conversation.fold.messages.map(({ id }) => id).slice(1), ["m1", "a1"]);
+  for (const broken of [undefined, 5, { type: "MESSAGES_SNAPSHOT" }]) conversation.apply(broken);
+  assert.equal(conversation.fold.problems.length, 1);
+});
+
+test("proposes an answer that its schema allows, and sends what is no JSON as a text", () => {
+  const schema = { type: "object", properties: { ok: { type: "boolean" }, why: { type: "string" }, n: { type: "integer" }, size: { enum: ["s", "l"] }, at: { default: 3 } } };
+  assert.deepEqual(exampleOf(schema), { ok: true, why: "", n: 0, size: "s", at: 3 });
+  assert.equal(exampleOf({}), null);
+  assert.deepEqual([payloadOf('{"ok":false}'), payloadOf("yes, please"), payloadOf("")], [{ ok: false }, "yes, please", ""]);
 });

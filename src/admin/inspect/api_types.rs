@@ -5,6 +5,7 @@ use crate::config::enum_values::{self, name_of};
 use crate::config::inspect::CaptureMode;
 use crate::inspect::{CaptureStep, CaptureStore, CapturedRun};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::Instant;
 
@@ -37,6 +38,10 @@ pub(super) struct RunOverview {
     duration_ms: u64,
     repairs: u64,
     losses: u64,
+    /// types of both sides' events
+    types: BTreeSet<&'static str>,
+    /// what is unusual about the form of the agent's stream
+    body_form: Option<&'static str>,
     kept_bytes: u64,
     /// bytes of the agent that were not kept, since a limit was reached
     missed_bytes: u64,
@@ -70,6 +75,8 @@ impl RunOverview {
             duration_ms: millis(duration),
             repairs: facts.repairs,
             losses: facts.losses,
+            types: run.types(),
+            body_form: run.body_form(),
             kept_bytes,
             missed_bytes,
         }
@@ -94,24 +101,31 @@ struct RunSettings {
     max_bytes: Option<u64>,
 }
 
-/// The bodies of both requests; absent unless the mode is `full`.
+/// The bodies of both requests, and their heads without secrets; absent unless the mode is `full`.
 #[derive(Debug, Serialize)]
 struct Requests {
+    client_head: Option<String>,
     client: Option<String>,
+    agent_head: Option<String>,
     agent: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
 struct TimelineMark {
-    at_ms: u64,
+    at_ms: f64,
     name: &'static str,
     detail: Option<String>,
+    /// how often it happened in a row
+    times: u64,
+    /// when it happened for the last time
+    until_ms: f64,
 }
 
 impl RunDetail {
     pub(super) fn new(run: &CapturedRun) -> RunDetail {
         let facts = run.facts();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let [client_head, agent_head] = run.course.heads();
         let summary = RunOverview::new(run);
         RunDetail {
             timeline: timeline(run, &summary),
@@ -123,6 +137,8 @@ impl RunDetail {
                 max_bytes: run.settings.max_bytes,
             },
             requests: Requests {
+                client_head,
+                agent_head,
                 client: run.requests.as_ref().map(|both| text(&both.client)),
                 agent: run.requests.as_ref().map(|both| text(&both.agent)),
             },
@@ -132,8 +148,19 @@ impl RunDetail {
 }
 
 fn timeline(run: &CapturedRun, summary: &RunOverview) -> Vec<TimelineMark> {
-    let mark = |at_ms, name, detail| TimelineMark { at_ms, name, detail };
+    let mark = |at_ms: u64, name, detail| {
+        let at_ms = at_ms as f64;
+        TimelineMark { at_ms, name, detail, times: 1, until_ms: at_ms }
+    };
     let mut marks = vec![mark(0, "request", None)];
+    let fine_ms = |time: Duration| time.as_micros() as f64 / 1e3;
+    marks.extend(run.course.moments().into_iter().map(|moment| TimelineMark {
+        at_ms: fine_ms(moment.at),
+        name: moment.name,
+        detail: moment.detail,
+        times: moment.times,
+        until_ms: fine_ms(moment.until),
+    }));
     let mut last_read = None;
     for (at_ms, step) in run.step_times() {
         match step {
@@ -143,9 +170,9 @@ fn timeline(run: &CapturedRun, summary: &RunOverview) -> Vec<TimelineMark> {
             CaptureStep::Followed(_) => marks.push(mark(at_ms, "accepted", None)),
             CaptureStep::Read(_) => {
                 match last_read {
-                    None => marks.push(mark(at_ms, "first_byte", None)),
+                    None => marks.push(mark(at_ms, "first_byte", summary.body_form.map(str::to_owned))),
                     Some(before) if at_ms - before >= millis(SHOWN_GAP) => {
-                        marks.push(mark(at_ms, "silence", Some(format!("{} ms", at_ms - before))));
+                        marks.push(TimelineMark { until_ms: at_ms as f64, ..mark(before, "silence", None) });
                     }
                     Some(_) => {}
                 }
@@ -159,7 +186,13 @@ fn timeline(run: &CapturedRun, summary: &RunOverview) -> Vec<TimelineMark> {
     }
     marks.extend(summary.first_event_ms.map(|at_ms| mark(at_ms, "first_event", None)));
     marks.extend(summary.outcome.map(|outcome| mark(summary.duration_ms, "end", Some(outcome.to_owned()))));
-    marks.sort_by_key(|mark| mark.at_ms);
+    // The steps have whole milliseconds, rounded down; the moments within one were before them.
+    marks.sort_by(|one, other| one.at_ms.floor().total_cmp(&other.at_ms.floor()));
+    let mut last_ms: f64 = 0.0;
+    for mark in &mut marks {
+        last_ms = last_ms.max(mark.at_ms);
+        (mark.at_ms, mark.until_ms) = (last_ms, mark.until_ms.max(last_ms));
+    }
     marks
 }
 

@@ -1,7 +1,7 @@
 //! Streams of the inspector: each reader looks by itself at what the runs have captured, so no run waits for a reader.
 
 use super::api_types::RunOverview;
-use crate::inspect::{CaptureStore, CapturedRun, ReaderStep, RunReader, RunRecorder, matches_glob};
+use crate::inspect::{CaptureStore, CapturedRun, ReaderStep, RunReader, RunReading, RunRecorder, matches_glob};
 use bytes::Bytes;
 use futures_util::stream::{Stream, unfold};
 use serde::Serialize;
@@ -87,6 +87,18 @@ pub(super) fn recording(run: &Arc<CapturedRun>) -> impl Stream<Item = Line> + Se
         // Fails only if the process ends, or after a panic.
         let (lines, recorder) = lines.await.ok()??;
         Some((Ok(lines.into()), recorder))
+    })
+}
+
+/// Streams both sides' events as AG-UI, up to what has happened so far.
+pub(super) fn reading(run: &Arc<CapturedRun>) -> impl Stream<Item = Line> + Send + use<> {
+    unfold(RunReading::new(run), |mut reading| async move {
+        let rows = tokio::task::spawn_blocking(move || reading.next_rows().map(|rows| (rows, reading)));
+        // Fails only if the process ends, or after a panic.
+        let (rows, reading) = rows.await.ok()??;
+        let mut lines = Vec::new();
+        rows.iter().for_each(|row| add_line(&mut lines, row));
+        Some((Ok(lines.into()), reading))
     })
 }
 

@@ -24,20 +24,30 @@
  * @property {number} duration_ms
  * @property {number} repairs
  * @property {number} losses
+ * @property {string | null} [body_form]   what is unusual about the form of the agent's stream
+ * @property {string[]} types   of both sides' events
  * @property {number} kept_bytes
  * @property {number} missed_bytes
  *
- * @typedef {{ at_ms: number, name: string, detail?: string | null }} Moment
+ * @typedef {{ at_ms: number, name: string, detail?: string | null, times?: number, until_ms?: number }} Moment
  *
  * @typedef {RunSummary & {
  *   settings: Record<string, unknown>,
- *   requests: { client: string | null, agent: string | null },
+ *   requests: RequestTexts,
  *   timeline: Moment[],
  * }} RunDetail
  *
+ * @typedef {object} RequestTexts   heads without secrets; null if they are not recorded
+ * @property {string | null} client_head
+ * @property {string | null} client
+ * @property {string | null} agent_head
+ * @property {string | null} agent
+ *
+ * @typedef {{ n: number, agent: string[], client: string[] }} ReadRow   the events of both sides, read as AG-UI
+ *
  * @typedef {"same" | "changed" | "split" | "merged" | "held" | "dropped" | "gateway" | "end" | "mark"} Cause
  * @typedef {{ type: string | null, data: string | null }} Side   no data if only events are recorded
- * @typedef {{ label: string, help: string }} Finding
+ * @typedef {{ label: string, help: string, rule?: string | null }} Finding
  *
  * @typedef {object} Row
  * @property {number} n
@@ -51,6 +61,7 @@
  * @property {Finding[]} repairs
  * @property {Finding[]} losses
  * @property {string | null} note
+ * @property {number[]} [releases]   held rows whose events the client gets here
  *
  * @typedef {{ route: string, configured: string, mode: string, until_ms: number | null }} RouteMode
  */
@@ -95,10 +106,11 @@ export async function request(path, options = {}) {
  * means that the connection stands. A line can have millions of characters: its pieces are joined once.
  * @param {string} path
  * @param {AbortSignal} signal
+ * @param {RequestInit} [options]
  * @returns {AsyncGenerator<any[]>}
  */
-export async function* readLines(path, signal) {
-  const { body } = await request(path, { signal });
+export async function* readLines(path, signal, options) {
+  const { body } = await request(path, { ...options, signal });
   yield [];
   if (body === null) return;
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
@@ -129,13 +141,33 @@ export async function readRun(id, signal) {
 }
 
 /**
+ * Returns the options of a request that sends a value as JSON.
+ * @param {string} method
+ * @param {unknown} value
+ * @returns {RequestInit}
+ */
+export function withJson(method, value) {
+  return { method, headers: { "content-type": "application/json" }, body: JSON.stringify(value) };
+}
+
+/**
+ * Reads both sides of a run as AG-UI, as far as it has come.
+ * @param {number} id
+ * @param {AbortSignal} signal
+ * @returns {Promise<ReadRow[]>}
+ */
+export async function readReading(id, signal) {
+  const rows = [];
+  for await (const lines of readLines(`/inspect/v1/runs/${id}/reading`, signal)) rows.push(...lines);
+  return rows;
+}
+
+/**
  * Reads how the routes are recorded, or changes it first.
  * @param {{ route: string, mode: string | null, seconds?: number }} [change]
  * @returns {Promise<RouteMode[]>}
  */
 export async function captureModes(change) {
-  const options = change && {
-    method: "PUT", headers: { "content-type": "application/json" }, body: JSON.stringify(change),
-  };
+  const options = change && withJson("PUT", change);
   return (await (await request("/inspect/v1/mode", options)).json()).routes;
 }

@@ -11,7 +11,7 @@ import { sayName } from "./messages.mjs";
  * @property {(item: T) => number | null} [number]
  * @property {Record<string, (item: T) => boolean>} [words]
  * @property {"less"} [bare]   a number without a sign is an upper bound, as in `since:10m`
- * @property {boolean} [ignored]   understood, but for other items than these
+ * @property {boolean} [forRows]   also filters the rows of a run that is opened
  */
 
 /**
@@ -40,26 +40,23 @@ export function termsOf(text, keys) {
 }
 
 /**
- * Returns the test that a text describes, and the terms that it leaves out.
+ * Returns the test that a text describes, and the terms that also filter rows.
  * @template T
  * @param {string} text
  * @param {FilterLanguage<T>} language
- * @returns {{ test: (item: T) => boolean, ignored: Term[] }}
+ * @returns {{ test: (item: T) => boolean, forRows: Term[] }}
  */
 export function parseFilter(text, { keys, freeText }) {
   /** @type {Term[]} */
-  const ignored = [];
+  const forRows = [];
   /** @type {((item: T) => boolean)[]} */
   const tests = [];
   for (const term of termsOf(text, keys)) {
-    if (term.key !== null && keys[term.key].ignored) {
-      ignored.push(term);
-      continue;
-    }
+    if (term.key !== null && keys[term.key].forRows) forRows.push(term);
     const test = term.key === null ? containing(term.value, freeText) : testOf(keys[term.key], term.value);
     tests.push(term.negated ? (item) => !test(item) : test);
   }
-  return { test: (item) => tests.every((test) => test(item)), ignored };
+  return { test: (item) => tests.every((test) => test(item)), forRows };
 }
 
 /**

@@ -3,6 +3,7 @@ import { takeToken } from "./api.mjs";
 import { captureControls } from "./capture.mjs";
 import { button, element, onKeys, put } from "./dom.mjs";
 import { chooseLanguage, say, switchLanguage } from "./messages.mjs";
+import { showPlayground } from "./playground_view.mjs";
 import { RunStore } from "./run_store.mjs";
 import { showRun } from "./run_view.mjs";
 import { showRuns } from "./runs_view.mjs";
@@ -15,7 +16,7 @@ const THEME_KEY = "diglot.theme";
 const KEYS = /** @type {const} */ ([
   ["j / k", "help.move"], ["Enter", "help.open"], ["Escape", "help.back"], ["/", "help.filter"], ["p", "help.pause"],
   ["n / N", "help.next"], ["r", "help.raw"], ["m", "help.held"], ["a", "help.all"], ["1 2 3", "help.parts"],
-  ["c / d / b", "help.take"], ["g / t", "help.views"], ["?", "help.help"],
+  ["c / d / o / b", "help.take"], ["w", "help.write"], ["g / t / e", "help.views"], ["?", "help.help"],
 ]);
 
 const forever = new AbortController().signal;
@@ -31,7 +32,8 @@ applyTheme(localStorage.getItem(THEME_KEY));
 document.body.replaceChildren(header, banner, main);
 window.addEventListener("hashchange", show);
 store.onChange(drawBanner, forever);
-onKeys({ "?": showHelp, g: () => (location.hash = "#/runs"), t: () => (location.hash = "#/throughput") }, forever);
+onKeys({ "?": showHelp, g: () => (location.hash = "#/runs"), t: () => (location.hash = "#/throughput"),
+  e: () => (location.hash = "#/playground") }, forever);
 show();
 store.follow(forever);
 
@@ -42,19 +44,23 @@ function show() {
   drawHeader();
   drawBanner();
   const [name, id] = location.hash.replace(/^#\//, "").split("/");
-  document.title = `${say(name === "throughput" ? "throughput.title" : "runs.title")} \u2013 diglot`;
+  const titles = /** @type {const} */ ({ throughput: "throughput.title", playground: "play.title" });
+  const title = name === "throughput" || name === "playground" ? titles[name] : "runs.title";
+  document.title = `${say(title)} \u2013 diglot`;
   if (name === "run" && /^\d+$/.test(id)) showRun(main, store, Number(id), view.signal);
   else if (name === "throughput") showThroughput(main, view.signal);
+  else if (name === "playground") showPlayground(main, store, view.signal);
   else showRuns(main, store, view.signal);
 }
 
 function drawHeader() {
   const link = (/** @type {string} */ to, /** @type {string} */ text, /** @type {boolean} */ here) =>
     element("a", { href: to, "aria-current": here && "page" }, text);
-  const atThroughput = location.hash.startsWith("#/throughput");
   put(header, element("b", { class: "name" }, "diglot"),
     element("nav", { "aria-label": say("nav.label") },
-      link("#/runs", say("runs.title"), !atThroughput), link("#/throughput", say("throughput.title"), atThroughput)),
+      link("#/runs", say("runs.title"), !/^#\/(throughput|playground)/.test(location.hash)),
+      link("#/playground", say("play.title"), location.hash.startsWith("#/playground")),
+      link("#/throughput", say("throughput.title"), location.hash.startsWith("#/throughput"))),
     element("span", { class: "buttons" },
       button(say("capture.title"), () => openDialog(say("capture.title"), element("p", {}, say("capture.help")),
         captureControls(forever))),

@@ -20,6 +20,8 @@ export class RowBook {
   noted = [];
   /** @type {Row[]} */
   remarkable = [];
+  /** @type {Map<number, number>} the row that released a held one */
+  released = new Map();
   longestWait = { ms: LONG_WAIT_MS, n: 0 };
   largest = { size: LARGE_CHARACTERS, n: 0, type: "" };
   missed = 0;
@@ -45,6 +47,7 @@ export class RowBook {
     countFindings(this.repairs, row.repairs, row.n);
     if (row.cause === "gateway") this.made.push(row);
     if (row.note !== null) this.noted.push(row);
+    for (const n of row.releases ?? []) this.released.set(n, row.n);
     if (isRemarkable(row)) this.remarkable.push(row);
   }
 }

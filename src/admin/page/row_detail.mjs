@@ -2,7 +2,7 @@
 import { element, longText, put, table } from "./dom.mjs";
 import { compareMembers, jsonText, readJson } from "./json_members.mjs";
 import { say, sayName } from "./messages.mjs";
-import { duration } from "./numbers.mjs";
+import { count, duration } from "./numbers.mjs";
 import { CAUSE_SIGNS, CHANGE_SIGNS } from "./row_lines.mjs";
 
 /** @typedef {import("./api.mjs").Row} Row */
@@ -14,10 +14,15 @@ const MOST_OF_MEMBER = 300;
 /**
  * @param {Row} row
  * @param {number} part  which of the client's events is compared
+ * @param {{ released: Map<number, number> }} book
+ * @param {(n: number) => void} goTo  shows another row
  * @returns {Child[]}
  */
-export function whyOf(row, part) {
-  const { cause, seed, canonical, carried, repairs, losses, note } = row;
+export function whyOf(row, part, { released }, goTo) {
+  const { cause, seed, canonical, carried, repairs, losses, note, releases = [] } = row;
+  const link = (/** @type {number} */ n) =>
+    element("button", { type: "button", class: "link", onclick: () => goTo(n) }, say("verdict.row", { n: count(n) }));
+  const writer = released.get(row.n);
   const facts = [
     ["time", duration(row.at_ms)],
     ["canonical", canonical.join(", ")],
@@ -30,6 +35,9 @@ export function whyOf(row, part) {
       element("i", { class: "sign", "aria-hidden": "true" }, CAUSE_SIGNS[cause] ?? "?"),
       sayName("why", cause),
     ),
+    writer !== undefined && element("p", { class: "linked" }, say("detail.released_by"), " ", link(writer)),
+    releases.length > 0 &&
+      element("p", { class: "linked" }, say("detail.releases"), ...releases.flatMap((n) => [" ", link(n)])),
     note !== null && element("p", { class: "note" }, note),
     ...losses.map((finding) => findingOf("loss", finding)),
     ...repairs.map((finding) => findingOf("repair", finding)),
@@ -53,8 +61,15 @@ export function whyOf(row, part) {
  * @param {"loss" | "repair"} kind
  * @param {import("./api.mjs").Finding} finding
  */
-function findingOf(kind, { label, help }) {
-  return element("p", { class: kind }, element("b", {}, say(`detail.${kind}`)), element("code", {}, label), help);
+function findingOf(kind, { label, help, rule }) {
+  return element(
+    "p",
+    { class: kind },
+    element("b", {}, say(`detail.${kind}`)),
+    element("code", {}, label),
+    help,
+    rule && element("span", { class: "rule" }, element("b", {}, say("detail.rule")), rule),
+  );
 }
 
 /**
@@ -119,15 +134,36 @@ export function rawOf({ agent, client }) {
 }
 
 /**
- * @param {import("./client_fold.mjs").ClientFold} fold
- * @param {boolean} knowsInput  whether the request, with which the client started, was recorded
+ * Shows what both sides hold after a row.
+ * @param {import("./both_sides.mjs").BothSides} sides
+ * @param {import("./api.mjs").RunDetail} run
  * @returns {Child[]}
  */
-export function heldOf({ messages, state, problems }, knowsInput) {
+export function heldOf({ client, agent, knowsInput }, run) {
+  const side = (/** @type {"client" | "agent"} */ name, /** @type {import("./client_fold.mjs").ClientFold} */ fold) => {
+    const dialect = run[name];
+    return element(
+      "section",
+      { "aria-label": say(`side.${name}`) },
+      element("h3", {}, say(`held.${name}`)),
+      dialect !== "ag-ui" && element("p", { class: "none" }, say("held.read_as", { dialect })),
+      ...sideOf(fold),
+    );
+  };
   return [
     !knowsInput && element("p", { class: "note" }, say("held.no_input")),
+    element("div", { class: "pair" }, side("agent", agent), side("client", client)),
+  ];
+}
+
+/**
+ * @param {import("./client_fold.mjs").ClientFold} fold
+ * @returns {Child[]}
+ */
+function sideOf({ messages, state, problems }) {
+  return [
     ...problems.slice(0, 5).map((problem) => element("p", { class: "repair" }, say("held.problem", { problem }))),
-    element("h3", {}, say("held.messages")),
+    element("h4", {}, say("held.messages")),
     messages.length === 0 && element("p", { class: "none" }, say("held.none")),
     ...messages.map(({ id, role, content, toolCalls = [], toolCallId }) =>
       element(
@@ -148,7 +184,7 @@ export function heldOf({ messages, state, problems }, knowsInput) {
         ),
       ),
     ),
-    element("h3", {}, say("held.state")),
+    element("h4", {}, say("held.state")),
     longText(JSON.stringify(state, null, 2) ?? ""),
   ];
 }
@@ -157,25 +193,27 @@ export function heldOf({ messages, state, problems }, knowsInput) {
  * Shows both requests, and which members of the body differ.
  * @param {HTMLElement} root
  * @param {import("./api.mjs").RunDetail} run
- * @param {(text: string) => string} bodyOf
  */
-export function drawRequests(root, { requests, mode }, bodyOf) {
+export function drawRequests(root, { requests, mode }) {
   const { client, agent } = requests;
-  if (client === null && agent === null) {
+  const heads = { client: requests.client_head, agent: requests.agent_head };
+  if ([client, agent, heads.client, heads.agent].every((text) => text === null)) {
     put(root, element("p", { class: "note" }, say("requests.none", { mode: sayName("mode", mode) })));
     return;
   }
-  const side = (/** @type {string} */ name, /** @type {string | null} */ text) =>
+  const side = (/** @type {string} */ name, /** @type {string | null} */ head, /** @type {string | null} */ text) =>
     element(
       "section",
       { "aria-label": name },
       element("h3", {}, name),
+      head && longText(head.trimEnd()),
       text === null ? element("p", {}, say("raw.not_recorded")) : longText(text),
     );
   const names = [say("requests.client"), say("requests.agent")];
   put(
     root,
-    client !== null && agent !== null && membersTable(bodyOf(client), bodyOf(agent), names[0], names[1]),
-    element("div", { class: "pair" }, side(names[0], client), side(names[1], agent)),
+    client !== null && agent !== null && membersTable(client, agent, names[0], names[1]),
+    element("div", { class: "pair" }, side(names[0], heads.client, client), side(names[1], heads.agent, agent)),
+    element("p", { class: "none" }, say("requests.masked")),
   );
 }

@@ -1,17 +1,17 @@
 // One run: how it went in plain sentences, its events in two columns, its requests, and where its time went.
 import { ApiError, readLines, readRun, request } from "./api.mjs";
-import { ClientFold } from "./client_fold.mjs";
+import { BothSides } from "./both_sides.mjs";
 import { button, element, onKeys, put } from "./dom.mjs";
 import { filterBox } from "./filter_box.mjs";
 import { parseFilter } from "./filter.mjs";
-import { isObject, readJson } from "./json_members.mjs";
+import { goldenCase, tarOf } from "./golden_case.mjs";
 import { say, sayName } from "./messages.mjs";
 import { bytes, clock, count, duration } from "./numbers.mjs";
 import { filterInSlices, ROW_LANGUAGE, RowBook } from "./row_book.mjs";
 import { drawRequests, heldOf, rawOf, whyOf } from "./row_detail.mjs";
 import { drawHead, drawLine, linesOf } from "./row_lines.mjs";
 import { badge, filterForRows } from "./runs_view.mjs";
-import { curlOf, readRequest, reportOf } from "./take_along.mjs";
+import { curlOf, reportOf } from "./take_along.mjs";
 import { offerText, saveFile, tabs } from "./widgets.mjs";
 import { levelOf, verdictOf } from "./verdict.mjs";
 import { VirtualList } from "./virtual_list.mjs";
@@ -22,8 +22,6 @@ import { strip, waterfall } from "./waterfall.mjs";
 
 /** The header and the strip follow a running run at this pace. */
 const REDRAW_EVERY_MS = 500;
-/** Events are folded in pieces of this many rows, so that the page stays responsive. */
-const FOLD_AT_ONCE = 200;
 const MOST_OF_NAME = 60;
 const MOST_OF_SENTENCE = 400;
 
@@ -64,9 +62,8 @@ class RunView {
   #lines = [];
   #filterText = filterForRows();
   #filtering = new AbortController();
-  /** @type {ClientFold | undefined} */
-  #fold;
-  #foldedRows = 0;
+  /** @type {BothSides} */
+  #sides;
   #selected = { at: -1, part: 0 };
   #redrawDue = false;
 
@@ -80,6 +77,7 @@ class RunView {
     this.store = store;
     this.run = run;
     this.signal = signal;
+    this.#sides = new BothSides(run.id);
     this.top = element("header", { class: "run-top" });
     this.strip = element("div");
     this.list = new VirtualList({
@@ -105,7 +103,7 @@ class RunView {
     });
     this.status = element("p", { class: "status", role: "status" });
     this.detail = tabs("detail", say("detail.title"), {
-      why: { key: null, draw: (body) => put(body, ...whyOf(...this.#row())) },
+      why: { key: null, draw: (body) => this.#drawWhy(body) },
       raw: { key: "r", draw: (body) => put(body, ...rawOf(this.#row()[0])) },
       held: { key: "m", draw: (body) => this.#drawHeld(body) },
     });
@@ -123,7 +121,7 @@ class RunView {
     );
     this.pages = tabs("run", say("run.parts"), {
       events: { key: "1", draw: (body) => put(body, events) },
-      requests: { key: "2", draw: (body) => drawRequests(body, this.run, (text) => readRequest(text).body) },
+      requests: { key: "2", draw: (body) => drawRequests(body, this.run) },
       timeline: { key: "3", draw: (body) => this.#drawTimeline(body) },
     });
     put(
@@ -160,6 +158,7 @@ class RunView {
         3: () => this.pages.choose("timeline"),
         c: () => this.#copyCurl(),
         d: () => this.#saveRecording(),
+        o: () => this.#saveGolden(),
         b: () => this.#copyReport(),
         "/": () => this.filter.input.focus(),
         Enter: () => this.detail.body.focus(),
@@ -319,6 +318,7 @@ class RunView {
         { class: "buttons" },
         button(say("take.curl"), () => this.#copyCurl(), { key: "c", disabled: run.requests.client === null }),
         button(say("take.recording"), () => this.#saveRecording(), { key: "d" }),
+        button(say("take.golden"), () => this.#saveGolden(), { key: "o" }),
         button(say("take.report"), () => this.#copyReport(), { key: "b" }),
       ),
     );
@@ -400,41 +400,47 @@ class RunView {
   }
 
   /** @param {HTMLElement} body */
+  #drawWhy(body) {
+    const [row, part] = this.#row();
+    put(body, ...whyOf(row, part, this.#book, (n) => this.#goTo(n)));
+  }
+
+  /** @param {HTMLElement} body */
   async #drawHeld(body) {
-    const { run } = this;
-    if (run.client !== "ag-ui") {
-      put(body, element("p", { class: "note" }, say("held.other_dialect", { dialect: run.client })));
-      return;
-    }
     const { at } = this.#selected;
-    const input = run.requests.client === null ? undefined : readJson(readRequest(run.requests.client).body);
-    if (this.#fold === undefined || this.#foldedRows > at) {
-      this.#fold = new ClientFold(isObject(input) ? input : {});
-      this.#foldedRows = 0;
+    const goesOn = () => this.#selected.at === at && this.detail.chosen === "held";
+    try {
+      const { n } = this.#book.rows[at];
+      if (await this.#sides.foldTo(n, goesOn, this.signal)) put(body, ...heldOf(this.#sides, this.run));
+    } catch (error) {
+      if (goesOn()) put(body, say("failed", { reason: /** @type {Error} */ (error).message }));
     }
-    const { rows } = this.#book;
-    while (this.#foldedRows <= at) {
-      // Before the row is folded, so that no other drawing folds it again while this one waits.
-      const row = rows[this.#foldedRows++];
-      for (const { data } of row.client) this.#fold.apply(readJson(data));
-      if (this.#foldedRows % FOLD_AT_ONCE === 0) await new Promise((resolve) => setTimeout(resolve, 0));
-      if (this.#selected.at !== at || this.detail.chosen !== "held") return;
-    }
-    put(body, ...heldOf(this.#fold, input !== undefined));
   }
 
   #copyCurl() {
-    if (this.run.requests.client !== null) offerText(say("take.curl"), curlOf(this.run.requests.client));
+    const { client, client_head: head } = this.run.requests;
+    if (client !== null) offerText(say("take.curl"), curlOf(client, head));
   }
 
   #copyReport() {
     offerText(say("take.report"), reportOf(this.run, this.#book, verdictOf(this.run, this.#book)));
   }
 
-  async #saveRecording() {
+  #saveRecording() {
+    return this.#save(async (recording) => saveFile(`run-${this.run.id}.ndjson`, await recording.blob()));
+  }
+
+  #saveGolden() {
+    return this.#save(async (recording) => {
+      const files = goldenCase(await recording.text(), this.#book);
+      saveFile(`golden-${this.run.id}.tar`, new Blob([tarOf(files)], { type: "application/x-tar" }));
+    });
+  }
+
+  /** @param {(recording: Response) => Promise<void>} save */
+  async #save(save) {
     try {
-      const response = await request(`/inspect/v1/runs/${this.run.id}/recording`, { signal: this.signal });
-      saveFile(`run-${this.run.id}.ndjson`, await response.blob());
+      await save(await request(`/inspect/v1/runs/${this.run.id}/recording`, { signal: this.signal }));
     } catch (error) {
       put(this.status, say("failed", { reason: /** @type {Error} */ (error).message }));
     }

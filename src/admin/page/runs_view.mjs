@@ -35,8 +35,7 @@ export const RUN_LANGUAGE = {
     thread: { texts: ({ thread_id: id }) => [id] },
     run: { texts: ({ run_id: id }) => [id] },
     request: { texts: ({ request_id: id }) => [id] },
-    // A summary has no rows: the filter of rows takes it over once a run is opened.
-    type: { ignored: true },
+    type: { texts: ({ types }) => types, forRows: true },
   },
   freeText: ({ route, caller, thread_id, run_id, request_id, code, message }) =>
     [route, caller, thread_id, run_id, request_id, code, message].join("\n"),
@@ -94,8 +93,8 @@ export function badge(level) {
  * @returns {string}
  */
 export function filterForRows() {
-  const { ignored } = parseFilter(kept.filter, RUN_LANGUAGE);
-  return ignored.map(({ negated, key, value }) => `${negated ? "-" : ""}${key}:${value}`).join(" ");
+  const { forRows } = parseFilter(kept.filter, RUN_LANGUAGE);
+  return forRows.map(({ negated, key, value }) => `${negated ? "-" : ""}${key}:${value}`).join(" ");
 }
 
 /**
@@ -127,7 +126,7 @@ export function showRuns(main, store, signal) {
     label: say("runs.filter"),
     value: kept.filter,
     language: RUN_LANGUAGE,
-    example: "route:chat outcome:failed losses:>0 since:10m",
+    example: "route:chat outcome:failed type:TOOL_* since:10m",
     items: () => store.runs.values(),
     onChange: (text) => {
       kept.filter = text;
@@ -162,7 +161,7 @@ export function showRuns(main, store, signal) {
 
   /** Lists the runs again: filtered, sorted, with the same run selected. */
   function update() {
-    const { test, ignored } = parseFilter(kept.filter, RUN_LANGUAGE);
+    const { test } = parseFilter(kept.filter, RUN_LANGUAGE);
     const { by } = COLUMNS.find(({ name }) => name === kept.sort) ?? COLUMNS[0];
     const order = kept.descending ? -1 : 1;
     shown = [...store.runs.values()].filter(test).sort((one, other) => {
@@ -176,18 +175,16 @@ export function showRuns(main, store, signal) {
       const sorted = kept.descending ? "descending" : "ascending";
       cell.setAttribute("aria-sort", cell.getAttribute("data-name") === kept.sort ? sorted : "none");
     }
-    put(status, ...statusTexts(ignored.length > 0));
+    put(status, ...statusTexts());
     const nothing = store.state === "live" && store.runs.size === 0;
     if (nothing !== empty.classList.contains("shown")) put(empty, ...(nothing ? noRuns() : []));
     empty.classList.toggle("shown", nothing);
   }
 
-  /** @param {boolean} leavesOutTypes */
-  function statusTexts(leavesOutTypes) {
+  function statusTexts() {
     const texts = [say("runs.count", { shown: count(shown.length), all: count(store.runs.size) })];
     if (paused) texts.push(say("runs.paused"));
     if (store.missed > 0) texts.push(say("runs.missed", { count: count(store.missed) }));
-    if (leavesOutTypes) texts.push(say("runs.no_types"));
     return [texts.join(" \u00b7 ")];
   }
 

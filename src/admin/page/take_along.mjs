@@ -7,35 +7,26 @@ import { visible } from "./visible_text.mjs";
 
 const MOST_ROWS = 20;
 const MOST_DATA = 1_500;
-/** Headers that curl writes itself. */
-const OWN_HEADERS = ["host", "content-length", "connection", "transfer-encoding", "accept-encoding"];
+/** Headers that curl writes itself, and the id that the gateway gave. */
+const OWN_HEADERS = ["host", "content-length", "connection", "transfer-encoding", "accept-encoding", "x-request-id"];
 
 /**
- * Reads a recorded request, which is a head and a body, or a body alone.
- * @param {string} text
+ * Returns the command that sends a client's request again. The gateway's address is left to whoever runs it unless the
+ * head names it, and so are the values of credentials, which are not recorded.
+ * @param {string} body
+ * @param {string | null} head
  */
-export function readRequest(text) {
-  const [, method, target, rest] = /^([A-Z]+) (\S+) HTTP\/[\d.]+\r?\n([\s\S]*)$/.exec(text) ?? [];
-  if (method === undefined)
-    return { method: "POST", target: null, headers: /** @type {string[][]} */ ([]), body: text };
-  const [head, ...body] = rest.split(/\r?\n\r?\n/);
-  const headers = head
-    .split(/\r?\n/)
+export function curlOf(body, head) {
+  const [, method, target, rest] = /^([A-Z]+) (\S+) HTTP\/[\d.]+\n([\s\S]*)$/.exec(head ?? "") ?? [
+    "",
+    "POST",
+    null,
+    "",
+  ];
+  const headers = rest
+    .split("\n")
     .filter(Boolean)
-    .map((line) => {
-      const at = line.indexOf(":");
-      return [line.slice(0, at).toLowerCase(), line.slice(at + 1).trim()];
-    });
-  return { method, target, headers, body: body.join("\n\n") };
-}
-
-/**
- * Returns the command that sends a client's request again; the gateway's address is left to whoever runs it unless the
- * request names it.
- * @param {string} text
- */
-export function curlOf(text) {
-  const { method, target, headers, body } = readRequest(text);
+    .map((line) => [line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 1).trim()]);
   const host = headers.find(([name]) => name === "host")?.[1];
   const sent = headers.filter(([name]) => !OWN_HEADERS.includes(name));
   if (!sent.some(([name]) => name === "content-type")) sent.push(["content-type", "application/json"]);
@@ -86,7 +77,8 @@ export function reportOf(run, book, verdict) {
     ...Object.entries(run.settings).map(([name, value]) => [name, String(value)]),
   ];
   const timeline = run.timeline.map(
-    ({ at_ms: at, name, detail }) => `- ${duration(at)} ${name}${detail ? `: ${plain(detail)}` : ""}`,
+    ({ at_ms: at, name, detail, times = 1 }) =>
+      `- ${duration(at)} ${name}${times > 1 ? ` ×${times}` : ""}${detail ? `: ${plain(detail)}` : ""}`,
   );
   return [
     `# ${say("report.title", { route: plain(run.route) })}`,
@@ -114,7 +106,8 @@ export function reportOf(run, book, verdict) {
 function rowReport({ n, at_ms, agent, client, cause, repairs, losses, note }, mode) {
   const types = `${agent?.type ?? "-"} \u2192 ${client.map(({ type }) => type).join(", ") || "-"}`;
   const lines = [`### ${n}. ${plain(types)} (${cause}, ${duration(at_ms)})`, ""];
-  for (const { label, help } of [...losses, ...repairs]) lines.push(`- \`${label}\`: ${plain(help)}`);
+  for (const { label, help, rule } of [...losses, ...repairs])
+    lines.push(`- \`${label}\`: ${plain(help)}${rule ? ` (${say("detail.rule")} ${plain(rule)})` : ""}`);
   if (note !== null) lines.push(`- ${plain(note)}`);
   if (mode === "full") for (const side of [agent, ...client]) if (side?.data) lines.push(fenced(side.data));
   return [...lines, ""];

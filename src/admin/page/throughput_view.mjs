@@ -1,6 +1,7 @@
 // What the gateway does now, from its own metrics: events per second, runs, times, refusals, agents. And its
 // configuration.
 import { request } from "./api.mjs";
+import { checkCard, explainCard } from "./config_check.mjs";
 import { button, drawing, element, longText, onKeys, put, table } from "./dom.mjs";
 import { say, sayName } from "./messages.mjs";
 import { growth, parseMetrics, quantileOf, samplesOf, sumBy } from "./metrics.mjs";
@@ -59,6 +60,7 @@ export function showThroughput(main, signal) {
       { class: "throughput", "aria-label": say("throughput.title") },
       element("div", { class: "tools" }, pause, status),
       numbers,
+      element("div", { class: "cards" }, explainCard(signal), checkCard(signal)),
       element(
         "section",
         { class: "card wide", "aria-label": say("config.title") },

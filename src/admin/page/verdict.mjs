@@ -31,8 +31,8 @@ export function levelOf({ state, outcome }) {
 export function verdictOf(run, book) {
   return [
     endOf(run, book),
-    ...[...book.losses.values()].slice(0, MOST_OF_A_KIND).map((tally) => findingSentence("loss", tally)),
     ...foreignTypes(run, book),
+    ...[...book.losses.values()].slice(0, MOST_OF_A_KIND).map((tally) => findingSentence("loss", tally)),
     ...[...book.repairs.values()].slice(0, MOST_OF_A_KIND).map((tally) => findingSentence("repair", tally)),
     ...more(book),
     ...book.noted
@@ -130,9 +130,10 @@ function waits({ longestWait, largest }) {
  * @param {RowBook} book
  * @returns {Sentence[]}
  */
-function incomplete({ missed_bytes, mode }, { missed }) {
+function incomplete({ missed_bytes, mode, body_form: form }, { missed }) {
   /** @type {Sentence[]} */
   const sentences = [];
+  if (form) sentences.push({ level: "plain", text: say("verdict.body_form", { form }) });
   if (missed_bytes > 0)
     sentences.push({ level: "warning", text: say("verdict.missed_bytes", { size: bytes(missed_bytes) }) });
   if (missed > 0) sentences.push({ level: "warning", text: say("verdict.missed_rows", { count: count(missed) }) });

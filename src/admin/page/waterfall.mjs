@@ -12,6 +12,19 @@ const HALF = 18;
 /** A wait is marked if it is a good part of the run, and long enough for a person to notice. */
 const GAP_SHARE = 0.1;
 const GAP_MS = 200;
+/** Moments that are a cause rather than a step. */
+const BROKEN = ["failed", "not_connected", "silence"];
+/** The checks that a request passes, in their order. */
+export const GATES = [
+  "host",
+  "origin",
+  "address",
+  "limits before auth",
+  "authenticate",
+  "authorize",
+  "limits after auth",
+  "streams",
+];
 
 /**
  * Counts events in equal spans of time, and lists the waits between events.
@@ -79,6 +92,12 @@ export function strip(rows, total) {
   );
 }
 
+/** @param {string} name */
+function kindOf(name) {
+  if (GATES.includes(name)) return "gate";
+  return name === "keep_alive" ? "kept" : "step";
+}
+
 /**
  * Lists the moments of a run, each with the time until the next.
  * @param {Moment[]} timeline
@@ -86,8 +105,9 @@ export function strip(rows, total) {
  */
 export function waterfall(timeline, total) {
   const end = Math.max(total, 1, ...timeline.map(({ at_ms: at }) => at));
-  const lines = timeline.map(({ at_ms: at, name, detail }, index) => {
-    const until = timeline[index + 1]?.at_ms ?? end;
+  const lines = timeline.map(({ at_ms: at, name, detail, times = 1, until_ms: last = at }, index) => {
+    const until = last > at ? last : (timeline[index + 1]?.at_ms ?? end);
+    const often = times > 1 ? say("timeline.times", { times: count(times), last: duration(last) }) : "";
     const bar = drawing(
       "svg",
       { viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" },
@@ -98,10 +118,10 @@ export function waterfall(timeline, total) {
         height: 10,
       }),
     );
-    const cells = [sayName("moment", name), duration(at), duration(until - at), detail ?? "", bar];
+    const cells = [sayName("moment", name), duration(at), duration(until - at), [often, detail].filter(Boolean).join(" "), bar];
     return element(
       "tr",
-      {},
+      { class: detail?.startsWith("refused") || BROKEN.includes(name) ? "broken" : kindOf(name) },
       ...cells.map((cell, place) =>
         element(
           place === 0 ? "th" : "td",

@@ -22,6 +22,12 @@ const ONE_LINE_COLUMNS: usize = 64;
 /// Bytes of a member that can be shown at most.
 const SHOWN_BYTES: usize = 2048;
 
+/// Size from which an event is named at the end of its run.
+const LARGE_BYTES: usize = 1_000_000;
+
+/// Held events that are remembered.
+const MAX_HELD: usize = 256;
+
 /// Emphasis of a text on a terminal with colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TextStyle {
@@ -45,6 +51,10 @@ pub(super) struct PairText {
 pub(super) struct RunCounts {
     repairs: BTreeMap<String, u64>,
     losses: BTreeMap<String, u64>,
+    /// bytes and type of the largest event of the agent
+    largest: (usize, String),
+    /// held events that the client has not got yet, by row
+    held: BTreeMap<u64, String>,
 }
 
 impl RunCounts {
@@ -56,6 +66,18 @@ impl RunCounts {
         };
         count(|own| &mut own.repairs, &row.repairs);
         count(|own| &mut own.losses, &row.losses);
+        if let Some(EventLine { kind, data: Some(data) }) = &row.agent
+            && data.len() > self.largest.0.max(LARGE_BYTES)
+        {
+            self.largest = (data.len(), kind.clone().unwrap_or_default());
+        }
+        if let (Some(agent), true) = (&row.agent, row.cause == "held" && self.held.len() < MAX_HELD) {
+            let kind = agent.kind.as_deref().unwrap_or("an event");
+            self.held.insert(row.n, format!("{kind} of {}", format_millis(row.at_ms)));
+        }
+        for n in &row.releases {
+            self.held.remove(n);
+        }
     }
 }
 
@@ -126,6 +148,12 @@ impl PairText {
         });
         facts.extend(list_counts("repaired", &counts.repairs));
         facts.extend(list_counts("lost", &counts.losses));
+        if let (bytes @ 1.., kind) = &counts.largest {
+            facts.push(format!("the largest event {kind} with {} MB", bytes / 1_000_000));
+        }
+        if let Some(form) = &run.body_form {
+            facts.push(format!("the agent's stream {form}"));
+        }
         if run.missed_bytes > 0 {
             facts.push(format!("{} were not kept, so rows are missing", with_plural(run.missed_bytes, "byte")));
         }
@@ -177,15 +205,19 @@ impl PairText {
         for (sign, verb, found, known) in
             [("+", "repaired", &row.repairs, &earlier.repairs), ("-", "lost", &row.losses, &earlier.losses)]
         {
-            for (at, CountLine { label, help }) in found.iter().enumerate() {
+            for (at, CountLine { label, help, rule }) in found.iter().enumerate() {
                 if found[..at].iter().any(|one| one.label == *label) {
                     continue;
                 }
                 let times = found.iter().filter(|one| one.label == *label).count();
                 let times = if times > 1 { format!(" ×{times}") } else { String::new() };
-                let help = if known.contains_key(label) { String::new() } else { format!(": {help}") };
+                let rule = rule.as_ref().map(|rule| format!(" (broken rule: {rule})")).unwrap_or_default();
+                let help = if known.contains_key(label) { String::new() } else { format!(": {help}{rule}") };
                 add(TextStyle::Warning, sign, &format!("{verb} {label}{times}{help}"));
             }
+        }
+        for held in row.releases.iter().filter_map(|n| earlier.held.get(n)) {
+            add(TextStyle::Dim, "^", &format!("with {held}, which was held until here"));
         }
         for carried in &row.carried {
             add(TextStyle::Dim, "=", &format!("{} carried in {}", carried.names.join(", "), carried.location));

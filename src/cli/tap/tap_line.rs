@@ -30,6 +30,11 @@ pub(super) struct RowLine {
     #[serde(default)]
     pub(super) losses: Vec<CountLine>,
     pub(super) note: Option<String>,
+    #[serde(default)]
+    pub(super) n: u64,
+    /// held rows whose events the client gets here
+    #[serde(default)]
+    pub(super) releases: Vec<u64>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -52,6 +57,9 @@ pub(super) struct CarriedLine {
 pub(super) struct CountLine {
     pub(super) label: String,
     pub(super) help: String,
+    /// what the agent broke
+    #[serde(default)]
+    pub(super) rule: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

@@ -295,7 +295,11 @@ impl DialectAdapter for HaiAdapter {
                 EventType::TextMessageStart => self.block_writer.start_message(&mut outgoing),
                 EventType::TextMessageEnd => self.block_writer.end_message(&mut outgoing),
                 _ if carry::take(&mut outgoing.extensions, REST).is_some() => continue,
-                _ => self.write_text(&mut outgoing),
+                _ => match carry::take(&mut outgoing.extensions, STRING) {
+                    // A piece of a block's text.
+                    Some(string) => set(&mut outgoing.members, MemberKey::Known(Field::Delta), string),
+                    None => self.write_text(&mut outgoing),
+                },
             }
             released.push(ReleasedEvent::Complete { row, outgoing });
         }

@@ -12,6 +12,7 @@
 //! restore them.
 
 mod calls;
+mod cut_blocks;
 mod joined;
 mod missing_ids;
 mod pending;
@@ -22,6 +23,7 @@ use super::blocks::{
     BlockText, DeltaContent, OUTPUT, REST, STRING, TEXT, carry_delta, is_scalar, parse_delta, read_scalar,
     split_braces, take_text,
 };
+use super::cut_block::{CutBlock, CutRead};
 use super::joined_blocks::parse_joined_blocks;
 use super::members::block;
 use super::open_message::{BoundaryCarrier, MessageHistory, OpenMessage, StartState, id_of_part};
@@ -61,10 +63,12 @@ pub(super) struct BlockReader {
     run_id: Option<Json<'static>>,
     /// number of ids made for messages without one
     supplied_ids: u32,
+    cut: Option<Box<CutBlock>>,
 }
 
 impl BlockReader {
     pub(crate) fn start_message(&mut self, event: Event<'_>, dialect: &str, sink: &mut dyn CanonicalSink) {
+        self.release_cut_block(dialect, sink);
         let id = message_id(&event.members);
         if self.open_messages.contains(&id) {
             return sink.count_loss(EventLoss::StrayBoundary);
@@ -124,11 +128,20 @@ impl BlockReader {
             let text = read_scalar(value.clone().into_owned(), &mut own);
             event.set(Field::Delta, text);
         }
-        if let Some(delta) = event.get(Field::Delta).filter(|_| !is_restored)
-            && let Some(blocks) = parse_joined_blocks(delta)
-        {
-            let delta = delta.clone().into_owned();
-            event.remove(Field::Delta);
+        let mut blocks = None;
+        if !is_restored {
+            (event, own) = match self.read_cut_block(event, own, dialect, sink) {
+                CutRead::Held => return Ok(()),
+                CutRead::Other(event, own) => (event, own),
+                CutRead::Completed(event, own, completed) => {
+                    blocks = Some(completed);
+                    (event, own)
+                }
+            };
+            blocks = blocks.or_else(|| parse_joined_blocks(event.get(Field::Delta)?));
+        }
+        if let Some(blocks) = blocks {
+            let delta = event.remove(Field::Delta).map_or(Json::EMPTY_STRING, Json::into_owned);
             return self.read_blocks(&event, own, &delta, &blocks, dialect, sink);
         }
         if event.get(Field::Delta).is_some_and(|delta| delta.json_type() == JsonType::String) {
@@ -326,6 +339,7 @@ impl BlockReader {
 
     /// Ends a message. An end without open text is carried by the next event; an empty message starts first.
     pub(crate) fn end_message(&mut self, mut event: Event<'_>, dialect: &str, sink: &mut dyn CanonicalSink) {
+        self.release_cut_block(dialect, sink);
         let id = message_id(&event.members);
         let Some(message) = self.open_messages.get(&id) else {
             self.carry_pending_with(&mut event, dialect);
@@ -366,6 +380,7 @@ impl BlockReader {
 
     /// Prepares an event that is not part of a message: it carries the pending boundaries.
     pub(crate) fn read_other(&mut self, event: &mut Event<'_>, dialect: &str, sink: &mut dyn CanonicalSink) {
+        self.release_cut_block(dialect, sink);
         if event.kind == EventType::ToolCallStart {
             self.read_call(event, dialect, sink);
         }
@@ -374,6 +389,7 @@ impl BlockReader {
 
     /// Sends the pending starts.
     pub(crate) fn send_starts(&mut self, dialect: &str, sink: &mut dyn CanonicalSink) {
+        self.release_cut_block(dialect, sink);
         let starts = self.pending.iter().filter(|event| event.kind == EventType::TextMessageStart);
         let ids: Vec<_> = starts.map(|start| message_id(&start.members)).collect();
         ids.iter().for_each(|id| self.start_part(id, dialect, sink));
@@ -382,6 +398,7 @@ impl BlockReader {
     /// Ends the reasoning of open messages; the run guard ends the messages. A run that has succeeded also starts the
     /// empty ones.
     pub(crate) fn finish(&mut self, has_succeeded: bool, dialect: &str, sink: &mut dyn CanonicalSink) {
+        self.release_cut_block(dialect, sink);
         let ids: Vec<_> = self.open_messages.iter().map(|(id, _)| id.clone()).collect();
         for id in &ids {
             let Some(message) = self.open_messages.get(id) else { continue };

@@ -7,6 +7,7 @@ mod members;
 mod placeholder;
 mod blocks;
 mod joined_blocks;
+mod cut_block;
 mod own_shapes;
 mod collaboration;
 mod subagents;

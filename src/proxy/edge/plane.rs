@@ -7,6 +7,7 @@
 use super::connection_limit::{ConnectionLimit, ConnectionPermit};
 use super::listener::{Listener, ListeningSocket};
 use super::listener_tls::{self, ListenerTls};
+use super::local::{self, LocalListener};
 use super::server::{EdgeServer, HttpService};
 use super::transport::{EdgeTransport, RawStream};
 use super::write_timeout::WriteTimeoutStream;
@@ -51,6 +52,8 @@ pub(crate) struct PlaneConfig {
     pub(crate) connection_limit: ConnectionLimit,
     /// addresses from which PROXY headers are trusted
     pub(crate) trusted_proxies: TrustedProxies,
+    /// for connections from within the process
+    pub(crate) local: Option<LocalListener>,
 }
 
 pub(crate) fn plane_service<S: HttpService>(
@@ -77,7 +80,11 @@ impl<S: HttpService> PingoraService for PlaneService<S> {
     async fn start_service(&mut self, _: Option<ListenFds>, _: ShutdownWatch, _: usize) {
         let Some((shutting, closing)) = self.watches.take() else { return };
         let mut acceptors = JoinSet::new();
-        let PlaneConfig { listeners, connection_limit, trusted_proxies, .. } = &mut self.plane;
+        let PlaneConfig { listeners, connection_limit, trusted_proxies, local, .. } = &mut self.plane;
+        if let Some(local) = local.take() {
+            let edge = Arc::clone(&self.edge);
+            acceptors.spawn(local::accept_loop(local, edge, shutting.clone(), closing.clone()));
+        }
         for (listener, metrics) in listeners.drain(..).zip(&self.metrics) {
             let key = listener.key();
             let (opened, listen, tls) = match listener.into_listening() {

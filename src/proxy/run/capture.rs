@@ -5,6 +5,7 @@ use super::super::run_record::RunRecord;
 use crate::error::Rejection;
 use crate::inspect::{CaptureStep, RunCapture, RunFacts};
 use crate::telemetry::label::RunOutcome;
+use crate::translate::TranslationReport;
 
 /// The capture of a run; empty unless its route is captured.
 pub(in super::super) struct OptionalCapture(pub(in super::super) Option<RunCapture>);
@@ -13,6 +14,19 @@ impl OptionalCapture {
     pub(super) fn step(&self, step: impl FnOnce() -> CaptureStep) {
         if let Some(capture) = &self.0 {
             capture.record_step(now_millis(), step());
+        }
+    }
+
+    pub(super) fn moment(&self, name: &'static str, detail: impl FnOnce() -> Option<String>) {
+        if let Some(capture) = &self.0 {
+            capture.course().record(name, detail());
+        }
+    }
+
+    /// Records the types of the report's events, before they are counted.
+    pub(super) fn types(&self, report: &TranslationReport) {
+        if let Some(capture) = &self.0 {
+            capture.record_types(report);
         }
     }
 
@@ -27,7 +41,8 @@ impl OptionalCapture {
             bytes_out: summary.bytes_written,
             repairs: summary.totals.repairs,
             losses: summary.totals.losses,
-            first_event: summary.first_event,
+            // The capture begins before the gates.
+            first_event: summary.first_event.map(|after| after + capture.delay(record.started_at)),
             end: None,
         });
     }

@@ -45,6 +45,7 @@ impl RunTask {
             self.context.record.summary.agent_error = self.stream.take_agent_error();
         }
         // Also counts what was read without producing an event for the client.
+        self.capture.types(self.stream.report_mut());
         self.context.record_metrics(self.stream.report_mut());
         self.context.record.summary.reader_count = self.output.reader_count();
         self.capture.end(&self.context.record, outcome, rejection.as_ref());

@@ -70,6 +70,10 @@ impl AgentRequestHead {
         AgentRequestHead::new(method, path, fields)
     }
 
+    pub(super) fn path(&self) -> &str {
+        self.path.as_str()
+    }
+
     /// Returns the bytes of the head in HTTP/1.1.
     pub(super) fn to_http1(&self) -> Vec<u8> {
         let line = |name: &HeaderName, value: &HeaderValue| name.as_str().len() + value.len() + 4;

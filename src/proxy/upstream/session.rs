@@ -73,6 +73,9 @@ impl Session {
             rejection: Rejection::from(RejectionKind::Internal).with_cause(error),
             is_unprocessed: false,
         })?;
+        if let Some(course) = request.course {
+            course.record_agent_head(&head.method, head.path(), &head.fields);
+        }
         let body = match &request.operation {
             AgentOperation::Run(body) | AgentOperation::Start(body) => Some(body.clone()),
             AgentOperation::Events { .. } => None,

@@ -16,6 +16,15 @@ log_events! {
         routes: &'a str,
     } (routes = sanitize(routes)) "runs tapped";
 
+    /// The playground of the inspector's page sent a request to the data plane.
+    info PlaygroundRequestSent<'a> {
+        /// address of the browser
+        peer: &'a str,
+        method: &'a str,
+        path: &'a str,
+        request_id: &'a str,
+    } (peer, method, path = sanitize(path), request_id) "playground request sent";
+
     /// The capture mode of some routes was set.
     info CaptureModeSet<'a> {
         routes: &'a str,

@@ -32,7 +32,7 @@ fn pairs_stand_on_one_line() {
 
 #[test]
 fn reasons_stand_below_their_row() {
-    let count = |label: &str| CountLine { label: label.to_owned(), help: "Why.".to_owned() };
+    let count = |label: &str| CountLine { label: label.to_owned(), help: "Why.".to_owned(), rule: None };
     let row = RowLine {
         at_ms: 9,
         cause: "dropped".to_owned(),
@@ -54,10 +54,38 @@ fn reasons_stand_below_their_row() {
 }
 
 #[test]
+fn a_repair_names_its_rule_and_a_held_event_the_row_that_writes_it() {
+    let mut counts = RunCounts::default();
+    let held =
+        RowLine { n: 2, at_ms: 8, agent: Some(event("BEGIN", "{}")), cause: "held".to_owned(), ..RowLine::default() };
+    counts.add(&held);
+    let repair = CountLine { label: "closed".to_owned(), help: "Why.".to_owned(), rule: Some("all ends".to_owned()) };
+    let row = RowLine { cause: "changed".to_owned(), repairs: vec![repair], releases: vec![2], ..RowLine::default() };
+    let text = PairText { columns: 90, colored: false, side: TapSide::Both }.format_row(7, &row, &counts).join("\n");
+    assert!(text.contains("+ repaired closed: Why. (broken rule: all ends)"), "{text}");
+    assert!(text.contains("^ with BEGIN of 8ms, which was held until here"), "{text}");
+}
+
+#[test]
+fn the_end_names_a_large_event_and_an_unusual_form() {
+    let mut counts = RunCounts::default();
+    let text = "x".repeat(2_500_000);
+    counts.add(&RowLine { agent: Some(event("STATE", &text)), ..RowLine::default() });
+    let run =
+        RunLine { outcome: Some("finished".to_owned()), body_form: Some("is odd".to_owned()), ..RunLine::default() };
+    let text = PairText { columns: 90, colored: false, side: TapSide::Both }.format_end(&run, &counts).join("\n");
+    assert!(text.contains("the largest event STATE with 2 MB, the agent's stream is odd"), "{text}");
+}
+
+#[test]
 fn reasons_are_explained_once_and_wrapped() {
     let row = RowLine {
         cause: "changed".to_owned(),
-        losses: vec![CountLine { label: "unknown".to_owned(), help: "nobody knows what this event means".to_owned() }],
+        losses: vec![CountLine {
+            label: "unknown".to_owned(),
+            help: "nobody knows what this event means".to_owned(),
+            rule: None,
+        }],
         ..RowLine::default()
     };
     let text = PairText { columns: 40, colored: false, side: TapSide::Agent };
@@ -111,7 +139,7 @@ fn ends_name_the_cause_and_the_way_out() {
     };
     let text = PairText { columns: 80, colored: false, side: TapSide::Both };
     let mut counts = RunCounts::default();
-    let repairs = vec![CountLine { label: "closed".to_owned(), help: String::new() }];
+    let repairs = vec![CountLine { label: "closed".to_owned(), help: String::new(), rule: None }];
     counts.add(&RowLine { repairs, ..RowLine::default() });
     assert_eq!(
         text.format_end(&run, &counts).join("\n"),

@@ -10,7 +10,7 @@ use crate::event::{Event, EventType, Field, Json};
 
 impl BlockReader {
     pub(crate) fn held_bytes(&self) -> usize {
-        self.held_bytes + self.whole_text.len()
+        self.held_bytes + self.whole_text.len() + self.cut.as_ref().map_or(0, |cut| cut.held_bytes())
     }
 
     pub(super) fn push_pending(&mut self, boundary: Event<'static>) {
