@@ -8,7 +8,7 @@ use super::capture_step::{CaptureStep, LogEntry};
 use super::stream_settings::StreamSettings;
 use crate::config::inspect::CaptureMode;
 use crate::dialect::PeerDialect;
-use crate::telemetry::RunCourse;
+use crate::telemetry::RunTimeline;
 use crate::translate::ConversationState;
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -108,7 +108,7 @@ impl SeenTypes {
     /// Adds the types that were counted since the last report.
     pub(super) fn add(&mut self, dialect: &'static str, counts: &[u64]) {
         let seen = counts.iter().enumerate().filter(|(_, count)| **count > 0);
-        let bits = seen.fold(0, |bits, (at, _)| bits | 1u128.checked_shl(at as u32).unwrap_or(0));
+        let bits = seen.fold(0, |bits, (at, _)| bits | label_bit(at));
         match self.dialects.iter_mut().find(|(own, _)| *own == dialect) {
             Some((_, own)) => *own |= bits,
             None => self.dialects.push((dialect, bits)),
@@ -121,10 +121,15 @@ impl SeenTypes {
         for (name, bits) in &self.dialects {
             let Some(dialect) = known.iter().find(|known| known.name == *name) else { continue };
             let labels = dialect.labels().into_iter().enumerate();
-            names.extend(labels.filter(|(at, _)| bits >> at & 1 == 1).map(|(_, label)| label));
+            names.extend(labels.filter(|(at, _)| bits & label_bit(*at) != 0).map(|(_, label)| label));
         }
         names
     }
+}
+
+/// Returns the bit of a label; no dialect has as many labels as there are bits.
+fn label_bit(at: usize) -> u128 {
+    u32::try_from(at).ok().and_then(|at| 1_u128.checked_shl(at)).unwrap_or_default()
 }
 
 #[derive(Debug, Default)]
@@ -150,7 +155,7 @@ pub(crate) struct CapturedRun {
     pub(crate) head: RunHead,
     pub(crate) settings: StreamSettings,
     pub(super) conversation: ConversationState,
-    pub(crate) course: Arc<RunCourse>,
+    pub(crate) timeline: Arc<RunTimeline>,
     /// only in the mode `full`
     pub(crate) requests: Option<CapturedRequests>,
     pub(super) log: Mutex<CaptureLog>,
@@ -163,16 +168,16 @@ impl CapturedRun {
         head: RunHead,
         settings: StreamSettings,
         conversation: ConversationState,
-        course: Arc<RunCourse>,
+        timeline: Arc<RunTimeline>,
         requests: Option<CapturedRequests>,
         budget: Arc<CaptureBudget>,
     ) -> CapturedRun {
         let bodies = requests.as_ref().map_or(0, |both| both.client.len() + both.agent.len());
-        let size = RUN_OVERHEAD + course.reserved_bytes() + conversation.retained_bytes() + bodies;
+        let size = RUN_OVERHEAD + timeline.reserved_bytes() + conversation.retained_bytes() + bodies;
         let is_full = !budget.charge(0, size);
         let log = CaptureLog { charged: if is_full { 0 } else { size }, is_full, ..CaptureLog::default() };
         let (conversation, requests) = if is_full { Default::default() } else { (conversation, requests) };
-        CapturedRun { id, head, settings, conversation, course, requests, log: Mutex::new(log), budget }
+        CapturedRun { id, head, settings, conversation, timeline, requests, log: Mutex::new(log), budget }
     }
 
     pub(crate) fn facts(&self) -> RunFacts {
@@ -218,7 +223,7 @@ impl CapturedRun {
         }
     }
 
-    /// Returns the times of the steps since the run began, for a picture of its course.
+    /// Returns the times of the steps since the run began, for a picture of its timeline.
     pub(crate) fn step_times(&self) -> Vec<(u64, CaptureStep)> {
         let log = self.log.lock();
         log.entries.iter().map(|entry| (self.since_start(entry.now_ms), entry.step.clone())).collect()

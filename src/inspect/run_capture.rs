@@ -4,7 +4,7 @@ use super::capture_step::CaptureStep;
 use super::captured_run::{CapturedRun, RunEnd, RunFacts};
 use super::redaction::BodyRedactor;
 use crate::codec::Framing;
-use crate::telemetry::RunCourse;
+use crate::telemetry::RunTimeline;
 use crate::translate::TranslationReport;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,8 +26,8 @@ impl RunCapture {
         RunCapture { run, redactor, is_withheld: AtomicBool::new(false) }
     }
 
-    pub(crate) fn course(&self) -> Arc<RunCourse> {
-        Arc::clone(&self.run.course)
+    pub(crate) fn timeline(&self) -> Arc<RunTimeline> {
+        Arc::clone(&self.run.timeline)
     }
 
     /// Returns the time from the beginning of the capture to a moment.

@@ -6,7 +6,7 @@ use super::redaction::{BodyRedactor, Redaction};
 use super::run_capture::RunCapture;
 use super::stream_settings::StreamSettings;
 use crate::config::inspect::{CaptureMode, InspectConfig};
-use crate::telemetry::{Metrics, RunCourse};
+use crate::telemetry::{Metrics, RunTimeline};
 use crate::translate::ConversationState;
 use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
@@ -80,7 +80,7 @@ impl CaptureStore {
         head: RunHead,
         settings: StreamSettings,
         conversation: ConversationState,
-        course: Arc<RunCourse>,
+        timeline: Arc<RunTimeline>,
         requests: Option<CapturedRequests>,
         redaction: Option<Redaction>,
     ) -> RunCapture {
@@ -92,7 +92,7 @@ impl CaptureStore {
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
         self.evict(1);
         let budget = Arc::clone(&self.budget);
-        let run = CapturedRun::new(id, head, settings, conversation, course, requests, budget);
+        let run = CapturedRun::new(id, head, settings, conversation, timeline, requests, budget);
         let run = Arc::new(run);
         self.runs.lock().insert(id, Arc::clone(&run));
         RunCapture::new(run, redactor)

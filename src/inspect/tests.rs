@@ -13,7 +13,7 @@ use crate::codec::sse::SseLimits;
 use crate::config::dialect_text::parse_dialect;
 use crate::config::inspect::{CaptureMode, InspectConfig};
 use crate::inspect::CapturedRequests;
-use crate::telemetry::{Metrics, RunCourse};
+use crate::telemetry::{Metrics, RunTimeline};
 use crate::translate::{AllowedTools, ConversationState, GuardMode, RunIds, request};
 use bytes::Bytes;
 use std::num::NonZero;
@@ -80,8 +80,8 @@ fn record(is_kept: bool) -> (Vec<u8>, Vec<u8>) {
     };
     let bodies = CapturedRequests { client: REQUEST.into(), agent: Bytes::from(request.body) };
     let mut original = settings.create_stream(request.conversation.clone());
-    let course = RunCourse::new(head.started_at, true);
-    let capture = store.begin_run(head, settings, request.conversation, course, Some(bodies), None);
+    let timeline = RunTimeline::new(head.started_at, true);
+    let capture = store.begin_run(head, settings, request.conversation, timeline, Some(bodies), None);
     let mut written = Vec::new();
     for (at_ms, step, bytes) in steps() {
         let now_ms = STARTED_MS + at_ms;

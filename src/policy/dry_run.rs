@@ -4,7 +4,7 @@
 //! signatures or the caller are left open.
 
 use crate::error::Rejection;
-use crate::telemetry::RunCourse;
+use crate::telemetry::RunTimeline;
 use http::request::Parts;
 use serde::Serialize;
 use tower::util::ServiceFn;
@@ -66,12 +66,12 @@ impl GateReport {
 
 impl GateReport {
     /// Records what the gate has decided. A gate that requires nothing of the route's requests is left out.
-    pub(super) fn record_decision(self, decided: &Result<(), Rejection>, course: &RunCourse) {
+    pub(super) fn record_decision(self, decided: &Result<(), Rejection>, timeline: &RunTimeline) {
         let requirements = self.requirements.join("; ");
         match decided {
             Ok(()) if requirements.is_empty() => {}
-            Ok(()) => course.record(self.gate, Some(format!("passed: {requirements}"))),
-            Err(rejection) => course.record(self.gate, Some(format!("refused: {}", rejection.kind.code()))),
+            Ok(()) => timeline.record(self.gate, Some(format!("passed: {requirements}"))),
+            Err(rejection) => timeline.record(self.gate, Some(format!("refused: {}", rejection.kind.code()))),
         }
     }
 }

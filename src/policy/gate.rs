@@ -2,7 +2,7 @@
 
 use super::dry_run::{DryRun, GateReport};
 use crate::error::Rejection;
-use crate::telemetry::RunCourse;
+use crate::telemetry::RunTimeline;
 use futures_util::future::BoxFuture;
 use http::Request;
 use http::request::Parts;
@@ -22,18 +22,18 @@ pub(crate) trait Gate: Send + Sync + 'static {
 
 /// Gates in the order in which requests pass them: none, or a list and one more.
 pub(crate) trait GateSequence: Send + Sync + 'static {
-    /// Passes the gates in turn. `course` is present if the run is captured.
+    /// Passes the gates in turn. `timeline` is present if the run is captured.
     fn pass_all(
         &self,
         head: &mut Parts,
-        course: Option<&RunCourse>,
+        timeline: Option<&RunTimeline>,
     ) -> impl Future<Output = Result<(), Rejection>> + Send;
 
     fn dry_run_all(&self, head: &Parts, all: &mut Vec<GateReport>);
 }
 
 impl GateSequence for () {
-    async fn pass_all(&self, _: &mut Parts, _: Option<&RunCourse>) -> Result<(), Rejection> {
+    async fn pass_all(&self, _: &mut Parts, _: Option<&RunTimeline>) -> Result<(), Rejection> {
         Ok(())
     }
 
@@ -41,11 +41,11 @@ impl GateSequence for () {
 }
 
 impl<L: GateSequence, G: Gate> GateSequence for (L, G) {
-    async fn pass_all(&self, head: &mut Parts, course: Option<&RunCourse>) -> Result<(), Rejection> {
-        self.0.pass_all(head, course).await?;
+    async fn pass_all(&self, head: &mut Parts, timeline: Option<&RunTimeline>) -> Result<(), Rejection> {
+        self.0.pass_all(head, timeline).await?;
         let decided = self.1.pass(head).await;
-        if let Some(course) = course {
-            self.1.dry_run(head).record_decision(&decided, course);
+        if let Some(timeline) = timeline {
+            self.1.dry_run(head).record_decision(&decided, timeline);
         }
         decided
     }
@@ -117,8 +117,8 @@ where
         let mut inner = std::mem::replace(&mut self.inner, fresh);
         Box::pin(async move {
             let (mut head, body) = request.into_parts();
-            let course = head.extensions.get::<Arc<RunCourse>>().cloned();
-            gates.pass_all(&mut head, course.as_deref()).await?;
+            let timeline = head.extensions.get::<Arc<RunTimeline>>().cloned();
+            gates.pass_all(&mut head, timeline.as_deref()).await?;
             inner.call(Request::from_parts(head, body)).await
         })
     }

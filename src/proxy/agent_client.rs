@@ -13,7 +13,7 @@ use crate::codec::Framing;
 use crate::config::{AgentErrors, PathTemplate};
 use crate::error::{Rejection, RejectionKind};
 use crate::replay::ReplayKey;
-use crate::telemetry::RunCourse;
+use crate::telemetry::RunTimeline;
 use crate::telemetry::trace::UpstreamSpanBuilder;
 use crate::translate::RunIds;
 use bytes::Bytes;
@@ -42,7 +42,7 @@ pub(super) struct AgentClient {
     pub(crate) fields: Arc<HeaderMap>,
     pub(crate) agent_errors: AgentErrors,
     /// present if the run is captured
-    pub(crate) course: Option<Arc<RunCourse>>,
+    pub(crate) timeline: Option<Arc<RunTimeline>>,
 }
 
 impl AgentClient {
@@ -99,7 +99,7 @@ impl AgentClient {
             caller: self.caller,
             spans: &self.spans,
             fields: &self.fields,
-            course: self.course.as_deref(),
+            timeline: self.timeline.as_deref(),
         }
     }
 }

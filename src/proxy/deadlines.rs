@@ -173,7 +173,7 @@ impl RunDeadlines {
     }
 }
 
-pub(super) fn now_millis() -> i64 {
+pub(crate) fn now_millis() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or_default()
 }

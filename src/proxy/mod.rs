@@ -54,6 +54,7 @@ mod run_start;
 mod stack;
 pub(crate) mod explanation;
 
+pub(crate) use deadlines::now_millis;
 pub(crate) use drain_signal::DrainSignal;
 pub(crate) use edge::{
     BindError, ConnectionLimit, EdgeBounds, EdgeServer, Listener, LocalConnector, LocalListener, PlaneConfig,

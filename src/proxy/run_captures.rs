@@ -12,7 +12,7 @@ use crate::error::Rejection;
 use crate::inspect::{CaptureStore, CapturedRequests, Redaction, RunCapture, RunHead, StreamSettings};
 use crate::policy::CallerContext;
 use crate::replay::RunToken;
-use crate::telemetry::RunCourse;
+use crate::telemetry::RunTimeline;
 use crate::translate::request::TranslatedRequest;
 use crate::translate::{ConversationState, RunIds};
 use bytes::Bytes;
@@ -25,7 +25,7 @@ pub(super) struct RunStart<'a> {
     pub(super) request_id: &'a str,
     pub(super) caller: &'a CallerContext,
     pub(super) started_at: Instant,
-    pub(super) course: Option<Arc<RunCourse>>,
+    pub(super) timeline: Option<Arc<RunTimeline>>,
     /// the client's body, if it is to be captured
     pub(super) body: Option<Bytes>,
 }
@@ -35,7 +35,7 @@ pub(super) struct CapturedRequest {
     captures: Arc<CaptureStore>,
     head: RunHead,
     settings: StreamSettings,
-    course: Arc<RunCourse>,
+    timeline: Arc<RunTimeline>,
 }
 
 impl CapturedRequest {
@@ -43,7 +43,7 @@ impl CapturedRequest {
     pub(super) fn record_refusal(mut self, caller: &CallerContext, rejection: &Rejection) {
         self.head.caller = caller.identity().map(|identity| identity.subject.clone());
         let (captures, conversation) = (self.captures, ConversationState::default());
-        let run = captures.begin_run(self.head, self.settings, conversation, self.course, None, None);
+        let run = captures.begin_run(self.head, self.settings, conversation, self.timeline, None, None);
         let message = format!("{} {}", rejection.message(), rejection.hint());
         run.record_end("refused", Some(rejection.kind.code().to_owned()), Some(message));
     }
@@ -83,8 +83,8 @@ impl Gateway {
             return None;
         }
         // From before the gates, unless the capture was switched on meanwhile.
-        let course = start.course.unwrap_or_else(|| RunCourse::new(start.started_at, false));
-        let started_at = course.started_at;
+        let timeline = start.timeline.unwrap_or_else(|| RunTimeline::new(start.started_at, false));
+        let started_at = timeline.started_at;
         let head = RunHead {
             route: Arc::clone(&route.name),
             caller: start.caller.identity().map(|identity| identity.subject.clone()),
@@ -100,7 +100,7 @@ impl Gateway {
         if redaction.is_some() {
             conversation.mask_contents();
         }
-        Some(self.captures.begin_run(head, settings.clone(), conversation, course, requests, redaction))
+        Some(self.captures.begin_run(head, settings.clone(), conversation, timeline, requests, redaction))
     }
 
     /// Returns the data that the capture of a refusal needs, if the route's runs are captured.
@@ -124,11 +124,11 @@ impl Gateway {
         };
         // A pattern of `redact` could match in any field.
         let keeps_heads = mode == CaptureMode::Full && route.config.redact.is_empty();
-        let course = RunCourse::new(head.started_at, keeps_heads);
-        course.record_client_head(request.method(), request.uri(), request.headers());
+        let timeline = RunTimeline::new(head.started_at, keeps_heads);
+        timeline.record_client_head(request.method(), request.uri(), request.headers());
         // The gates and the run add to it.
-        request.extensions_mut().insert(Arc::clone(&course));
+        request.extensions_mut().insert(Arc::clone(&timeline));
         let settings = self.stream_settings(route, route.client, route.agent, RunIds::new("", ""), Framing::Sse, None);
-        Some(CapturedRequest { captures: Arc::clone(&self.captures), head, settings, course })
+        Some(CapturedRequest { captures: Arc::clone(&self.captures), head, settings, timeline })
     }
 }

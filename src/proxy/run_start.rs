@@ -39,7 +39,7 @@ use crate::replay::{
     ClaimResult, InsertOutcome, NewRun, ReadFrom, ReplayKey, ReplicatedRuns, ReplicationUnavailable, RunDescriptor,
     RunKeys, RunToken, StoredRun,
 };
-use crate::telemetry::RunCourse;
+use crate::telemetry::RunTimeline;
 use crate::telemetry::internal_event::{self, RunInfo, RunSummary};
 use crate::telemetry::label::{AuthMethod, AuthReason, RequestMethod};
 use crate::telemetry::trace::{RequestAttributes, RequestSpan, TraceExtension};
@@ -122,7 +122,7 @@ impl Gateway {
         let mut head =
             RunRequestHead { parts, body_permit, memory, framing, caller, caller_key, started_at, captured_body };
         let body = request_body::read_body(&self.limits, &head.parts.headers, body, &mut head.body_permit).await?;
-        head.course().inspect(|course| course.record("body", Some(format!("{} bytes", body.len()))));
+        head.timeline().inspect(|timeline| timeline.record("body", Some(format!("{} bytes", body.len()))));
         if self.captures_bodies(route) {
             head.captured_body = Some(body.clone());
         }
@@ -339,7 +339,7 @@ impl Gateway {
             request_id: head.request_id(),
             caller: &head.caller,
             started_at: head.started_at,
-            course: head.course().cloned(),
+            timeline: head.timeline().cloned(),
             body: head.captured_body.clone(),
         };
         let capture = self.begin_capture(route, start, &settings, &request);
@@ -355,7 +355,7 @@ impl Gateway {
             spans: trace.upstream_spans(),
             fields: Arc::new(self.policy.upstream_fields(&head.parts, &route.start_match)),
             agent_errors: route.config.agent_errors,
-            course: capture.as_ref().map(RunCapture::course),
+            timeline: capture.as_ref().map(RunCapture::timeline),
         };
         let agent_request = AgentRequest {
             client: agent_client,
@@ -445,7 +445,7 @@ impl RunRequestHead {
         responses::request_id(&self.parts.headers)
     }
 
-    fn course(&self) -> Option<&Arc<RunCourse>> {
+    fn timeline(&self) -> Option<&Arc<RunTimeline>> {
         self.parts.extensions.get()
     }
 

@@ -4,11 +4,11 @@ pub mod label;
 pub mod metric;
 mod trace_context;
 pub(crate) mod mask;
-mod run_course;
+mod run_timeline;
 pub(crate) mod internal_event;
 pub(crate) mod log;
 pub(crate) mod trace;
 
 pub use metric::Metrics;
 pub(crate) use metric::{ListenerMetrics, RouteMetrics, UpstreamMetrics, UpstreamSetMetrics};
-pub(crate) use run_course::RunCourse;
+pub(crate) use run_timeline::RunTimeline;

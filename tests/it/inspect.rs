@@ -96,7 +96,7 @@ async fn aligns_both_sides_of_a_run() {
 }
 
 #[tokio::test]
-async fn shows_the_course_of_a_run_and_the_heads_of_its_requests() {
+async fn shows_the_timeline_of_a_run_and_the_heads_of_its_requests() {
     let agent = Agent::with_response(HEAD.to_owned() + HAI_RUN);
     let run_dir = RunDir::new();
     // The digest is of the key below.

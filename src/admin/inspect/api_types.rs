@@ -125,7 +125,7 @@ impl RunDetail {
     pub(super) fn new(run: &CapturedRun) -> RunDetail {
         let facts = run.facts();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let [client_head, agent_head] = run.course.heads();
+        let [client_head, agent_head] = run.timeline.heads();
         let summary = RunOverview::new(run);
         RunDetail {
             timeline: timeline(run, &summary),
@@ -154,7 +154,7 @@ fn timeline(run: &CapturedRun, summary: &RunOverview) -> Vec<TimelineMark> {
     };
     let mut marks = vec![mark(0, "request", None)];
     let fine_ms = |time: Duration| time.as_micros() as f64 / 1e3;
-    marks.extend(run.course.moments().into_iter().map(|moment| TimelineMark {
+    marks.extend(run.timeline.moments().into_iter().map(|moment| TimelineMark {
         at_ms: fine_ms(moment.at),
         name: moment.name,
         detail: moment.detail,

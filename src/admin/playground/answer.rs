@@ -4,6 +4,7 @@ use crate::codec::Framing;
 use crate::codec::sse::{SseDecoder, SseLimits, SseStep};
 use crate::dialect::{AG_UI, PeerDialect};
 use crate::inspect::{CaptureStep, RunAligner, StreamSettings};
+use crate::proxy::now_millis;
 use crate::translate::request::translate_request;
 use crate::translate::{ConversationState, GuardMode, RunIds};
 use axum::http::{Response, header};
@@ -14,7 +15,6 @@ use hyper::body::Incoming;
 use serde::Serialize;
 use serde_json::json;
 use std::convert::Infallible;
-use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -74,7 +74,7 @@ impl AnswerReader {
         let mut aligner = RunAligner::new(&settings, conversation);
         for event in events {
             let frame = format!("data: {event}\n\n");
-            aligner.apply(now_ms(), 0, &CaptureStep::Read(frame.len()), frame.as_bytes(), &mut Vec::new());
+            aligner.apply(now_millis(), 0, &CaptureStep::Read(frame.len()), frame.as_bytes(), &mut Vec::new());
         }
         AnswerReader {
             state: AnswerState::Head,
@@ -125,7 +125,7 @@ impl AnswerReader {
         match self.answer.body_mut().frame().await {
             Some(Ok(frame)) => {
                 let Ok(bytes) = frame.into_data() else { return };
-                self.aligner.apply(now_ms(), at_ms, &CaptureStep::Read(bytes.len()), &bytes, &mut rows);
+                self.aligner.apply(now_millis(), at_ms, &CaptureStep::Read(bytes.len()), &bytes, &mut rows);
                 rows.iter().for_each(|row| add_line(lines, &json!({"row": row})));
                 let mut rest = &bytes[..];
                 while let SseStep::Frame(frame) = self.ids.next(&mut rest) {
@@ -137,7 +137,7 @@ impl AnswerReader {
             }
             Some(Err(error)) => self.end(lines, Some(error.to_string())),
             None => {
-                self.aligner.apply(now_ms(), at_ms, &CaptureStep::BodyEnded, &[], &mut rows);
+                self.aligner.apply(now_millis(), at_ms, &CaptureStep::BodyEnded, &[], &mut rows);
                 rows.iter().for_each(|row| add_line(lines, &json!({"row": row})));
                 self.end(lines, None);
             }
@@ -169,9 +169,4 @@ fn add_line(lines: &mut Vec<u8>, value: &impl Serialize) {
     // Writing to memory cannot fail, nor can these types.
     let _ = serde_json::to_writer(&mut *lines, value);
     lines.push(b'\n');
-}
-
-fn now_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

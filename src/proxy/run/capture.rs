@@ -19,7 +19,7 @@ impl OptionalCapture {
 
     pub(super) fn moment(&self, name: &'static str, detail: impl FnOnce() -> Option<String>) {
         if let Some(capture) = &self.0 {
-            capture.course().record(name, detail());
+            capture.timeline().record(name, detail());
         }
     }
 

@@ -201,17 +201,17 @@ impl Cluster {
             {
                 Ok(dialed) => dialed,
                 Err(rejection) => {
-                    if let Some(course) = request.course {
-                        course.record("not_connected", Some(member.label.to_string()));
+                    if let Some(timeline) = request.timeline {
+                        timeline.record("not_connected", Some(member.label.to_string()));
                     }
                     span.record_failure(&rejection);
                     in_flight.on_connect_failure(&rejection);
                     return Err(ExchangeError { rejection, is_unprocessed: true });
                 }
             };
-            if let Some(course) = request.course {
+            if let Some(timeline) = request.timeline {
                 let kind = if is_reused { "a kept connection" } else { "a new connection" };
-                course.record("connected", Some(format!("{}, {kind}", member.label)));
+                timeline.record("connected", Some(format!("{}, {kind}", member.label)));
             }
             // Boxed: it moves through every stage of the run, each of which would reserve memory for it.
             let mut session = Box::new(Session::new(connection, in_flight, span));

@@ -73,8 +73,8 @@ impl Session {
             rejection: Rejection::from(RejectionKind::Internal).with_cause(error),
             is_unprocessed: false,
         })?;
-        if let Some(course) = request.course {
-            course.record_agent_head(&head.method, head.path(), &head.fields);
+        if let Some(timeline) = request.timeline {
+            timeline.record_agent_head(&head.method, head.path(), &head.fields);
         }
         let body = match &request.operation {
             AgentOperation::Run(body) | AgentOperation::Start(body) => Some(body.clone()),

@@ -2,7 +2,7 @@
 
 use crate::config::UpstreamConfig;
 use crate::replay::ReplayKey;
-use crate::telemetry::RunCourse;
+use crate::telemetry::RunTimeline;
 use crate::telemetry::label::RequestMethod;
 use crate::telemetry::trace::{UpstreamSpan, UpstreamSpanBuilder};
 use bytes::Bytes;
@@ -15,7 +15,7 @@ pub(in crate::proxy) struct UpstreamRequest<'a> {
     /// header fields from the caller; the request's own fields take precedence
     pub(crate) fields: &'a http::HeaderMap,
     /// present if the run is captured
-    pub(crate) course: Option<&'a RunCourse>,
+    pub(crate) timeline: Option<&'a RunTimeline>,
 }
 
 pub(in crate::proxy) enum AgentOperation<'a> {

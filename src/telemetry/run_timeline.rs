@@ -55,25 +55,25 @@ pub(crate) struct RunMoment {
 }
 
 #[derive(Debug, Default)]
-struct CourseState {
+struct TimelineState {
     moments: Vec<RunMoment>,
     client_head: Option<String>,
     agent_head: Option<String>,
 }
 
 #[derive(Debug)]
-pub(crate) struct RunCourse {
+pub(crate) struct RunTimeline {
     pub(crate) started_at: Instant,
     keeps_heads: bool,
-    state: Mutex<CourseState>,
+    state: Mutex<TimelineState>,
 }
 
-impl RunCourse {
-    pub(crate) fn new(started_at: Instant, keeps_heads: bool) -> Arc<RunCourse> {
-        Arc::new(RunCourse { started_at, keeps_heads, state: Mutex::default() })
+impl RunTimeline {
+    pub(crate) fn new(started_at: Instant, keeps_heads: bool) -> Arc<RunTimeline> {
+        Arc::new(RunTimeline { started_at, keeps_heads, state: Mutex::default() })
     }
 
-    /// Returns about the memory that the course needs at most.
+    /// Returns about the memory that the timeline needs at most.
     pub(crate) const fn reserved_bytes(&self) -> usize {
         /// Most runs have few moments, with short details.
         const MOMENTS: usize = MAX_MOMENTS / 2 * (size_of::<RunMoment>() + MAX_DETAIL / 2);
@@ -131,7 +131,8 @@ fn format_head(method: &Method, path: &str, has_query: bool, fields: &HeaderMap)
 
 fn cut(mut text: String, limit: usize) -> String {
     if text.len() > limit {
-        text.truncate(text.floor_char_boundary(limit));
+        let end = (0..=limit).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
+        text.truncate(end);
         text.push('…');
     }
     text
@@ -157,27 +158,27 @@ mod tests {
         let mut sensitive = HeaderValue::from_static("s3cret");
         sensitive.set_sensitive(true);
         fields.insert(header::USER_AGENT, sensitive);
-        let course = RunCourse::new(Instant::now(), true);
-        course.record_client_head(&Method::POST, &Uri::from_static("/chat?key=s3cret"), &fields);
-        course.record_agent_head(&Method::POST, "/run?key=s3cret", &fields);
-        let [Some(client), Some(agent)] = course.heads() else { panic!("two heads") };
+        let timeline = RunTimeline::new(Instant::now(), true);
+        timeline.record_client_head(&Method::POST, &Uri::from_static("/chat?key=s3cret"), &fields);
+        timeline.record_agent_head(&Method::POST, "/run?key=s3cret", &fields);
+        let [Some(client), Some(agent)] = timeline.heads() else { panic!("two heads") };
         assert!(!client.contains("s3cret") && !agent.contains("s3cret"), "{client}{agent}");
         assert!(client.starts_with("POST /chat?*** HTTP/1.1\ncontent-type: application/json\n"), "{client}");
         assert!(client.contains("authorization: ***\n") && client.contains("x-api-key: ***\n"), "{client}");
-        let course = RunCourse::new(Instant::now(), false);
-        course.record_client_head(&Method::POST, &Uri::from_static("/chat"), &fields);
-        assert_eq!(course.heads(), [None, None]);
+        let timeline = RunTimeline::new(Instant::now(), false);
+        timeline.record_client_head(&Method::POST, &Uri::from_static("/chat"), &fields);
+        assert_eq!(timeline.heads(), [None, None]);
     }
 
     #[tokio::test]
     async fn is_bounded() {
-        let course = RunCourse::new(Instant::now(), true);
+        let timeline = RunTimeline::new(Instant::now(), true);
         for silence in 0..1000 {
             for _ in 0..3 {
-                course.record("keep_alive", Some(format!("{silence}{}", "å".repeat(1000))));
+                timeline.record("keep_alive", Some(format!("{silence}{}", "å".repeat(1000))));
             }
         }
-        let moments = course.moments();
+        let moments = timeline.moments();
         assert_eq!((moments.len(), moments[0].times), (MAX_MOMENTS, 3));
         assert!(moments.iter().all(|moment| moment.detail.as_ref().is_some_and(|text| text.len() < MAX_DETAIL + 4)));
     }
