@@ -62,9 +62,7 @@ impl GateReport {
         let verdict = if requirements.is_empty() { GateVerdict::Passes } else { GateVerdict::Depends(on) };
         GateReport { gate, requirements, verdict }
     }
-}
 
-impl GateReport {
     /// Records what the gate has decided. A gate that requires nothing of the route's requests is left out.
     pub(super) fn record_decision(self, decided: &Result<(), Rejection>, timeline: &RunTimeline) {
         let requirements = self.requirements.join("; ");

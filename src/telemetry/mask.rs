@@ -4,7 +4,8 @@
 //! part of a URL, private keys, tokens with a known prefix, JWTs, and long random text. It is a guess: text without
 //! such a form stays.
 
-const MASK: &str = "***";
+/// Replaces a secret.
+pub(super) const MASK: &str = "***";
 
 /// Beginnings of the tokens of well-known services.
 const TOKEN_PREFIXES: &[&str] = &[

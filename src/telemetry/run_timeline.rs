@@ -1,6 +1,7 @@
 //! Collects what happens to a request beside the events of its run, if its run is captured: the decisions of the gates,
 //! the connection to the agent, keep-alives, and the heads of both requests without their secrets.
 
+use super::mask::MASK;
 use http::{HeaderMap, Method, Uri};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -15,9 +16,6 @@ const MAX_DETAIL: usize = 120;
 
 /// Bytes that are kept of a head.
 const MAX_HEAD: usize = 2 << 10;
-
-/// Replaces the value of a field that may be secret.
-const MASK: &str = "***";
 
 /// Fields whose values are shown. Any other may be a credential, of this gateway or of the agent.
 const SHOWN_FIELDS: &[&str] = &[
