@@ -68,7 +68,7 @@ fn read_input(arguments: &DetectArgs) -> Result<Vec<u8>, IoFailure> {
 /// Returns each event's data.
 fn read_events(bytes: &[u8]) -> Vec<String> {
     let mut events = Vec::new();
-    let _ = read_recording(bytes, ProtobufInput::Never, usize::MAX, &mut |_, data| {
+    let _ = read_recording(bytes, ProtobufInput::Never, usize::MAX, &mut |_, _, data| {
         if json::parse_object(data).is_ok_and(|object| object.kind.is_some()) {
             events.push(data.to_owned());
         }

@@ -46,7 +46,7 @@ pub(super) struct MemberDifference {
 /// Reads the events of a stream in any framing.
 pub(super) fn read_events(bytes: &[u8]) -> Result<Vec<Value>, IoFailure> {
     let mut events = Vec::new();
-    let read = read_recording(bytes, ProtobufInput::Detect, usize::MAX, &mut |_, data| {
+    let read = read_recording(bytes, ProtobufInput::Detect, usize::MAX, &mut |_, _, data| {
         events.push(serde_json::from_str(data).unwrap_or_else(|_| Value::from(data)));
         Ok(())
     });

@@ -52,9 +52,12 @@ impl From<IoFailure> for ReadStop {
     }
 }
 
+/// Receives the `event:` line and the data of each event.
+pub(super) type RecordedEventConsumer<'c> = dyn FnMut(EventPosition, Option<&str>, &str) -> Result<(), ReadStop> + 'c;
+
 /// Decodes events and counts lines.
-struct RecordingReader<'c> {
-    consumer: &'c mut dyn FnMut(EventPosition, &str) -> Result<(), ReadStop>,
+struct RecordingReader<'r, 'c> {
+    consumer: &'r mut RecordedEventConsumer<'c>,
     decoder: SseDecoder,
     /// number of events so far
     count: usize,
@@ -84,7 +87,7 @@ pub(super) fn read_recording(
     input: impl Read,
     protobuf: ProtobufInput,
     limit: usize,
-    consumer: &mut dyn FnMut(EventPosition, &str) -> Result<(), ReadStop>,
+    consumer: &mut RecordedEventConsumer<'_>,
 ) -> Result<(), ReadStop> {
     let mut reader = RecordingReader {
         consumer,
@@ -99,7 +102,7 @@ pub(super) fn read_recording(
     reader.finish()
 }
 
-impl RecordingReader<'_> {
+impl RecordingReader<'_, '_> {
     fn push_piece(&mut self, piece: InputPiece<'_>) -> Result<(), ReadStop> {
         match piece {
             InputPiece::Bytes(bytes) => {
@@ -111,10 +114,10 @@ impl RecordingReader<'_> {
                 self.line += 1;
                 match line.trim() {
                     "" => Ok(()),
-                    text => self.emit(line_number, 0, text),
+                    text => self.emit(line_number, 0, None, text),
                 }
             }
-            InputPiece::Message { text, dropped } => self.emit(0, dropped, &text),
+            InputPiece::Message { text, dropped } => self.emit(0, dropped, None, &text),
             InputPiece::TooLarge { limit } => {
                 Err(ReadStop::Stream(StreamError::Framing(SseError::FrameTooLarge { limit })))
             }
@@ -123,9 +126,9 @@ impl RecordingReader<'_> {
     }
 
     /// Counts an event and passes it on.
-    fn emit(&mut self, line: usize, dropped: usize, text: &str) -> Result<(), ReadStop> {
+    fn emit(&mut self, line: usize, dropped: usize, name: Option<&str>, text: &str) -> Result<(), ReadStop> {
         self.count += 1;
-        (self.consumer)(EventPosition { event: self.count, line, dropped }, text)
+        (self.consumer)(EventPosition { event: self.count, line, dropped }, name, text)
     }
 
     /// Reads an SSE line, or part of one.
@@ -153,7 +156,7 @@ impl RecordingReader<'_> {
         loop {
             match self.decoder.next(&mut rest) {
                 SseStep::More => break,
-                SseStep::Frame(frame) => self.emit(event_line, 0, &frame.data)?,
+                SseStep::Frame(frame) => self.emit(event_line, 0, frame.event.as_deref(), &frame.data)?,
                 SseStep::Failed(fault) => return Err(ReadStop::Stream(StreamError::Framing(fault))),
             }
         }
@@ -174,7 +177,7 @@ impl RecordingReader<'_> {
             let line = self.event_line();
             match self.decoder.finish() {
                 SseStep::More => return Ok(()),
-                SseStep::Frame(frame) => self.emit(line, 0, &frame.data)?,
+                SseStep::Frame(frame) => self.emit(line, 0, frame.event.as_deref(), &frame.data)?,
                 SseStep::Failed(fault) => return Err(ReadStop::Stream(StreamError::Framing(fault))),
             }
         }
@@ -198,7 +201,7 @@ mod tests {
     /// Reads input in two pieces; returns its events with their positions.
     fn read(input: &[u8], cut: usize) -> Vec<(usize, usize, String)> {
         let mut found = Vec::new();
-        let mut consumer = |place: EventPosition, data: &str| {
+        let mut consumer = |place: EventPosition, _: Option<&str>, data: &str| {
             found.push((place.event, place.line, data.to_owned()));
             Ok(())
         };

@@ -6,7 +6,9 @@ use super::input::{self, IoFailure, READ_SIZE};
 use super::input_framing::ProtobufInput;
 use super::output::{CliExit, CliResult, print_error, with_plural};
 use super::recorded_input::{self, NO_REQUEST};
-use super::recording_reader::{EventPosition, NO_EVENT, PARTIAL_FRAME, ReadStop, read_recording};
+use super::recording_reader::{
+    EventPosition, NO_EVENT, PARTIAL_FRAME, ReadStop, RecordedEventConsumer, read_recording,
+};
 use super::stream_failure;
 use super::translate_explain::{TranslateExplainer, format_counts};
 use super::translate_recording::{RecordedOptions, translate_recording};
@@ -154,6 +156,13 @@ fn translate_recorded(arguments: &TranslateArgs, reader: Box<dyn Read>) -> CliRe
 }
 
 fn translate_input(arguments: &TranslateArgs, from: PeerDialect, to: PeerDialect, input: Box<dyn Read>) -> CliResult {
+    let client = if arguments.request { from } else { to };
+    let is_mapped = [from, to].map(|side| side.dialect.mapping.is_some());
+    if client.dialect.mapping.is_some() || (arguments.roundtrip && is_mapped.contains(&true)) {
+        return Err(CliExit::Usage.failure(
+            "a dialect file is for agents: name it with --from for a stream and with --to for a request, without --roundtrip",
+        ));
+    }
     let format = arguments.format.unwrap_or(OutputFormat::Sse);
     let plan = TranslatePlan { arguments, from, to, format, input: RefCell::new(input) };
     let allows_proto = |peer: PeerDialect| !plan.request && peer.dialect.is_canonical();
@@ -241,10 +250,7 @@ fn report_problem(arguments: &TranslatePlan<'_>, what: impl Display) -> CliExit 
 }
 
 /// Reads the recording to its end, or until `consumer` fails.
-fn read_events(
-    arguments: &TranslatePlan<'_>,
-    consumer: &mut dyn FnMut(EventPosition, &str) -> Result<(), ReadStop>,
-) -> Result<(), ReadStop> {
+fn read_events(arguments: &TranslatePlan<'_>, consumer: &mut RecordedEventConsumer<'_>) -> Result<(), ReadStop> {
     let protobuf = match arguments.arguments.input {
         InputFormat::Proto => ProtobufInput::Always,
         InputFormat::Auto if arguments.from.dialect.is_canonical() => ProtobufInput::Detect,
@@ -258,7 +264,7 @@ fn roundtrip_stream(arguments: &TranslatePlan<'_>) -> Result<CliExit, ReadStop> 
     let mut positions = Vec::new();
     let mut events = Vec::new();
     let mut dropped = 0;
-    read_events(arguments, &mut |position, data| {
+    read_events(arguments, &mut |position, _, data| {
         dropped += position.dropped;
         positions.push(position);
         events.push(data.to_owned());
@@ -360,7 +366,7 @@ fn translate_stream(arguments: &TranslatePlan<'_>) -> Result<CliExit, ReadStop> 
     if job.explainer.is_some() {
         job.stream.report_mut().trace = Some(Box::new(ExplainTrace::default()));
     }
-    let end = match read_events(arguments, &mut |position, data| job.push_event(position, data)) {
+    let end = match read_events(arguments, &mut |position, name, data| job.push_event(position, name, data)) {
         Ok(()) => job.stream.finish(0, &mut job.out),
         Err(ReadStop::Stream(fault)) => Err(fault),
         Err(ReadStop::PartialFrame) => {
@@ -377,9 +383,9 @@ fn translate_stream(arguments: &TranslatePlan<'_>) -> Result<CliExit, ReadStop> 
 }
 
 impl<W: Write> TranslateJob<'_, W> {
-    fn push_event(&mut self, position: EventPosition, data: &str) -> Result<(), ReadStop> {
+    fn push_event(&mut self, position: EventPosition, name: Option<&str>, data: &str) -> Result<(), ReadStop> {
         (0..position.dropped).for_each(|_| self.stream.report_mut().count_loss(EventLoss::UnknownPart));
-        let pushed = self.stream.push_event(data, 0, &mut self.out);
+        let pushed = self.stream.push_named_event(name, data, 0, &mut self.out);
         self.print_explanation(Some(position));
         if self.arguments.strict
             && self.violation.is_none()

@@ -47,6 +47,11 @@ pub(super) struct VerifyArgs {
 }
 
 pub(super) fn run(arguments: &VerifyArgs) -> CliResult {
+    if arguments.dialect.dialect.mapping.is_some() {
+        return Err(CliExit::Usage.failure(
+            "a dialect file has no rules to verify a stream by; see what a client gets with `diglot translate --from FILE.yaml --to ag-ui --explain`",
+        ));
+    }
     let mut verifier = Verifier::new(arguments.dialect);
     let result = verify(arguments, &mut verifier);
     let verdict = exit_for(arguments, verifier.summary());

@@ -258,8 +258,23 @@ impl Stream {
     ///
     /// Fails as [`Stream::push`] does.
     pub(crate) fn push_event(&mut self, data: &str, now: i64, out: &mut Vec<u8>) -> Result<(), StreamError> {
+        self.push_named_event(None, data, now, out)
+    }
+
+    /// Reads one unframed event with the name that its `event:` line had.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Stream::push`] does.
+    pub(crate) fn push_named_event(
+        &mut self,
+        event_line: Option<&str>,
+        data: &str,
+        now: i64,
+        out: &mut Vec<u8>,
+    ) -> Result<(), StreamError> {
         let Stream { reader, stages, .. } = self;
-        stages.pipe(now, out).process_frame(reader, AgentFrame::from_data(data))
+        stages.pipe(now, out).process_frame(reader, AgentFrame { event_line, ..AgentFrame::from_data(data) })
     }
 
     /// Ends the agent's body and writes pending events. The last event may lack its blank line; an incomplete one is

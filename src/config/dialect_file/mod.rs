@@ -7,6 +7,8 @@ mod path_text;
 mod templates;
 mod rules;
 mod examples;
+#[cfg(test)]
+mod tests;
 
 use super::parse::{decode_utf8, env_var, strip_bom};
 use super::problem::ConfigProblems;

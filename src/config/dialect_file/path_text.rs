@@ -39,7 +39,11 @@ impl DialectCompiler<'_> {
                     && !REQUEST_MEMBERS.contains(&&**first)
                 {
                     let message = format!("a request has no member `{first}`");
-                    self.report_at(at, message, did_you_mean(first, REQUEST_MEMBERS));
+                    let hint = match scope.has_item() {
+                        true => format!("write `@item.{text}` for a member of the element"),
+                        false => did_you_mean(first, REQUEST_MEMBERS),
+                    };
+                    self.report_at(at, message, hint);
                     return None;
                 }
                 Some(ValueSource::Input(steps))

@@ -133,13 +133,13 @@ impl MappedReader {
         data: &str,
         sink: &mut dyn CanonicalSink,
     ) -> Option<EventType> {
-        if self.has_ended {
-            sink.count_loss(EventLoss::AfterTerminal);
-            return None;
-        }
         let parsed = json::parse_value(data.trim());
         let slots = self.mapping.paths.read(parsed.clone().unwrap_or(Json::NULL));
         let frame = MappedFrame { slots: &slots, event_line, data, item: None };
+        if self.has_ended {
+            self.count_late_frame(frame, sink);
+            return None;
+        }
         if !std::mem::replace(&mut self.has_begun, true) {
             self.begin_run(sink);
         }
@@ -171,6 +171,17 @@ impl MappedReader {
     pub(crate) fn end_stream(&mut self, sink: &mut dyn CanonicalSink) {
         if self.finish.is_some() && !self.has_ended {
             self.end_run(sink);
+        }
+    }
+
+    /// Counts a frame after the end of the run, unless it is one with which agents end their streams.
+    fn count_late_frame(&self, frame: MappedFrame<'_>, sink: &mut dyn CanonicalSink) {
+        let scope = self.scope(frame);
+        let mut applying =
+            self.mapping.rules.iter().filter(|rule| rule.each.is_none() && scope.holds(&rule.conditions)).peekable();
+        let emits = |rule: &MappingRule| rule.effects.iter().any(|effect| matches!(effect, RuleEffect::Emit(_)));
+        if applying.peek().is_none() || applying.any(emits) {
+            sink.count_loss(EventLoss::AfterTerminal);
         }
     }
 

@@ -1,0 +1,249 @@
+//! Mistakes in dialect files, each with its place, its cause and a way out.
+
+use super::DialectFile;
+
+/// A file without mistakes, to which rows add some.
+const HEAD: &str = "name: acme\n";
+
+fn problems(text: &str) -> String {
+    let lookup = |name: &str| (name == "SET").then(|| "value".to_owned());
+    match DialectFile::compile("f", text.as_bytes(), &lookup) {
+        Ok(_) => "ok".to_owned(),
+        Err(problems) => {
+            let lines = problems.as_slice().iter().map(|problem| {
+                let place = problem.line.zip(problem.column).map(|(line, column)| format!("{line}:{column}: "));
+                let hint = problem.hint.as_deref().unwrap_or_default();
+                format!("{}{}: {} ({hint})", place.unwrap_or_default(), problem.path, problem.message)
+            });
+            lines.collect::<Vec<_>>().join("\n")
+        }
+    }
+}
+
+#[test]
+fn every_mistake_has_a_place_a_cause_and_a_way_out() {
+    // Part of the message, of the place, and of the hint.
+    let rows: &[(&str, &str, &str)] = &[
+        ("", "the key `events` is missing", "add the rules"),
+        ("events: {}", "2:9: events: must be a list of rules", "- when: {type: message}"),
+        ("events: [1]", "2:10: events[0]: must be a mapping, not a number", "`when:` or `has:`"),
+        ("events: [{has: a}]", "2:10: events[0]: the rule does nothing", "ignore: true"),
+        ("events: [{has: a, emits: {}}]", "2:19: events[0].emits: there is no such key here", "did you mean `emit`?"),
+        ("events: [{has: a, ignore: true}]", "no rule says that a run has succeeded", "finish: {}"),
+        ("events: [{has: a, fail: {message: x}}]", "no rule says that a run has succeeded", "done: true"),
+        ("events: [{has: a, done: yes}]", "2:25: events[0].done: must be true", "write `done: true`"),
+        ("events: [{has: a..b, done: true}]", "2:16: events[0].has: `a..b` is not a path", "separated by dots"),
+        ("events: [{has: 'a[x]', done: true}]", "`a[x]` is not a path", "`[-1]` for the last one"),
+        ("events: [{has: [a, [b]], done: true}]", "2:20: events[0].has[1]: must be a text, not a list", "one value"),
+        ("events: [{has: '@evnt', done: true}]", "`@evnt` does not exist here", "did you mean `@event`?"),
+        ("events: [{has: '@event.x', done: true}]", "`@event.x` leads into a text", "write `@event` alone"),
+        ("events: [{has: '@user_text', done: true}]", "`@user_text` does not exist here", "`@event`"),
+        ("events: [{has: '@item.x', done: true}]", "`@item` exists only where `each` names a list", "add `each: PATH`"),
+        ("events: [{has: '@run.x', done: true}]", "no rule sets `@run.x`", "add a rule with `set: {x: "),
+        ("events: [{has: '@thread.x', done: true}]", "no rule sets `@thread.x`", "add a rule with `keep: {x: "),
+        ("events: [{has: a, lacks: a, done: true}]", "these conditions exclude each other", "remove one"),
+        ("events: [{when: {a: 1}, lacks: a, done: true}]", "these conditions exclude each other", "remove one"),
+        ("events: [{when: {a: ''}, has: a, done: true}]", "these conditions exclude each other", "remove one"),
+        (
+            "events: [{when: {a: []}, done: true}]",
+            "2:21: events[0].when.a: an empty list never holds",
+            "write the values",
+        ),
+        ("events: [{when: {a: {b: 1}}, done: true}]", "must be a value to compare with", "`has` asks for any value"),
+        (
+            "events: [{when: x, done: true}]",
+            "events[0].when: must be a mapping, not a text",
+            "with paths and the values",
+        ),
+        (
+            "events: [{emit: {delta: x}, done: true}]",
+            "events[0].emit: the key `type` is missing",
+            "type: TEXT_MESSAGE_CHUNK",
+        ),
+        ("events: [{emit: {type: TEXT}, done: true}]", "AG-UI has no event `TEXT`", "use one of"),
+        ("events: [{emit: {type: RUN_STARTED}, done: true}]", "`RUN_STARTED` is not emitted by rules", "first frame"),
+        ("events: [{emit: {type: RUN_FINISHED}, done: true}]", "`RUN_FINISHED` is not emitted by rules", "finish: {}"),
+        ("events: [{emit: {type: RUN_ERROR}, done: true}]", "`RUN_ERROR` is not emitted by rules", "fail: {message"),
+        (
+            "events: [{emit: {type: TEXT_MESSAGE_CHUNK, text: x}, done: true}]",
+            "2:44: events[0].emit.text: TEXT_MESSAGE_CHUNK has no member `text`",
+            "use one of",
+        ),
+        (
+            "events: [{emit: {type: TEXT_MESSAGE_CHUNK}, done: true}]",
+            "TEXT_MESSAGE_CHUNK has neither `delta` nor `content`",
+            "`content:` with the whole so far",
+        ),
+        (
+            "events: [{emit: {type: TEXT_MESSAGE_CHUNK, delta: a, content: b}, done: true}]",
+            "TEXT_MESSAGE_CHUNK has both `delta` and `content`",
+            "keep `delta`",
+        ),
+        (
+            "events: [{emit: {type: TEXT_MESSAGE_CHUNK, key: a, delta: b}, done: true}]",
+            "TEXT_MESSAGE_CHUNK has no member `key`",
+            "use one of",
+        ),
+        (
+            "events: [{emit: {type: STEP_STARTED}, done: true}]",
+            "STEP_STARTED lacks its member `stepName`",
+            "add `stepName:`",
+        ),
+        ("events: [{emit: {type: CUSTOM, name: x}, done: true}]", "CUSTOM lacks its member `value`", "add `value:`"),
+        (
+            "events: [{emit: {type: TOOL_CALL_RESULT, content: x}, done: true}]",
+            "TOOL_CALL_RESULT does not say which call it is for",
+            "add `toolCallId:` or `key:`",
+        ),
+        (
+            "events: [{emit: {type: TEXT_MESSAGE_CHUNK, delta: \"{a\"}, done: true}]",
+            "`{a` has a brace without a partner",
+            "write `{{` and `}}`",
+        ),
+        (
+            "events: [{emit: {type: TEXT_MESSAGE_CHUNK, delta: \"a}\"}, done: true}]",
+            "has a brace without a partner",
+            "{{",
+        ),
+        (
+            "events: [{emit: {type: TEXT_MESSAGE_CHUNK, delta: \"{}\"}, done: true}]",
+            "`{}` names no place",
+            "write a path",
+        ),
+        (
+            "events: [{emit: {type: TEXT_MESSAGE_CHUNK, delta: \"{a|}\"}, done: true}]",
+            "`{}` names no place",
+            "write a path",
+        ),
+        (
+            "events: [{emit: {type: TEXT_MESSAGE_CHUNK, delta: \"${NONE}\"}, done: true}]",
+            "the environment variable `NONE` is not set",
+            "${NONE:-default}",
+        ),
+        (
+            "events: [{emit: {type: TEXT_MESSAGE_CHUNK, delta: \"${NONE\"}, done: true}]",
+            "`${` has no closing `}`",
+            "${NAME}",
+        ),
+        ("events: [{finish: {useage: 1}}]", "RUN_FINISHED has no member `useage`", "did you mean `usage`?"),
+        (
+            "events: [{fail: {mesage: x}, done: true}]",
+            "events[0].fail.mesage: there is no such key here",
+            "did you mean `message`?",
+        ),
+        ("events: [{set: {a b: x}, done: true}]", "`a b` is not a name", "letters, digits and underscores"),
+        ("events: [{set: x, done: true}]", "events[0].set: must be a mapping, not a text", "`set: {name: "),
+        (
+            "events: [{done: true}]\nrequest: {bdy: 1}",
+            "3:11: request.bdy: there is no such key here",
+            "did you mean `body`?",
+        ),
+        (
+            "events: [{done: true}]\nrequest: {body: {a: '{message}'}}",
+            "a request has no member `message`",
+            "did you mean `messages`?",
+        ),
+        (
+            "events: [{done: true}]\nrequest: {body: {a: {each: messages, as: '{role}'}}}",
+            "a request has no member `role`",
+            "write `@item.role` for a member of the element",
+        ),
+        ("events: [{done: true}]\nrequest: {body: {a: '{@event}'}}", "`@event` does not exist here", "`@user_text`"),
+        (
+            "events: [{done: true}]\nrequest: {body: {a: {each: messages, rules: [{when: {role: user}}]}}}",
+            "request.body.a.rules[0]: the key `as` is missing",
+            "add `as:`",
+        ),
+        (
+            "events: [{done: true}]\nrequest: {body: {a: {from: '{state}', table: {x: [1]}}}}",
+            "must be one value",
+            "write a text",
+        ),
+        (
+            "events: [{done: true}]\ntests: [{stream: x}]",
+            "tests[0]: an example needs what goes in and what comes out",
+            "`stream:` and `events:`",
+        ),
+        ("events: [{done: true}]\ntests: [{stream: [], events: []}]", "tests[0].stream: must be a text", "stream: |"),
+        ("events: [{done: true}]\npayload: a..b", "3:10: payload: `a..b` is not a path", "separated by dots"),
+        ("events: [{done: true}]\nevents: []", "3:1: events: the key is already on line 2", "keep one"),
+        ("events: [{done: true}]\nevent: []", "3:1: event: there is no such key here", "did you mean `events`?"),
+        ("events: [{done: true}]\n  x: [", "", ""),
+    ];
+    let mut failures = Vec::new();
+    for (text, message, hint) in rows {
+        let found = problems(&format!("{HEAD}{text}\n"));
+        if found == "ok" || !found.contains(message) || !found.contains(hint) {
+            failures.push(format!("{text}\n  expected {message} ({hint})\n  found {found}"));
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    for (text, message) in [
+        ("events: [{done: true}]", "the key `name` is missing"),
+        ("name: hai\nevents: [{done: true}]", "the dialect `hai` is built in"),
+        ("name: auto\nevents: [{done: true}]", "the dialect `auto` is built in"),
+        ("name: A B\nevents: [{done: true}]", "`A B` is not a valid dialect name"),
+        ("name: [a]\nevents: [{done: true}]", "name: must be a text, not a list"),
+        ("- 1", "a dialect file is a mapping"),
+        ("name: &a [*a]", "cannot be read"),
+    ] {
+        let found = problems(text);
+        assert!(found.contains(message) || message == "cannot be read" && found != "ok", "{text}\n  {found}");
+    }
+}
+
+#[test]
+fn accepts_every_form() {
+    let text = r#"
+name: acme
+payload: data
+request:
+  body:
+    query: "{@user_text}"
+    conversation: "{@thread.conversation}"
+    key: ${SET}
+    empty: "${NONE:-}"
+    braces: "{{not a place}}"
+    list: [{each: messages, rules: [{when: {"@item.role": [user, tool]}, has: "@item.content", as: {text: "{@item.content}"}}]}, x]
+    tools: {each: tools, as: "{@item.name}"}
+    mode: {from: "{state.mode}", table: {a: 1, b: true}, otherwise: null}
+    only: {has: "${SET}", as: 1}
+    never: {has: "${NONE:-}", as: 1}
+events:
+  - when: {"@event": [a, b], $.type: 1, 'odd["x.y"][0].z[-1]': true}
+    has: [text]
+    lacks: "@run.seen"
+    set: {seen: true}
+    append: {all: "{text}"}
+    keep: {conversation: "{$.id|id}"}
+    emit:
+      - {type: TEXT_MESSAGE_CHUNK, delta: "{text}"}
+      - {type: CUSTOM, name: x, value: {json: "{@run.all}"}}
+  - each: calls
+    has: "@item.index"
+    emit: {type: TOOL_CALL_CHUNK, key: "{@item.index}", toolCallName: "{@item.name}", content: "{@item.input}"}
+  - when: {"@data": "[DONE]"}
+    done: true
+"#;
+    assert_eq!(problems(text), "ok");
+}
+
+/// A file is an operator's, but a mistake in it must not stop the process.
+#[test]
+fn survives_mutilated_files() {
+    let accepted = include_str!("../../../config/dialects/openai-chat.yaml");
+    let lines: Vec<&str> = accepted.lines().collect();
+    for skipped in (0..lines.len()).step_by(5) {
+        let less: Vec<&str> =
+            lines.iter().enumerate().filter(|(at, _)| *at != skipped).map(|(_, line)| *line).collect();
+        problems(&less.join("\n"));
+        problems(&lines[..skipped].join("\n"));
+        let doubled = [&lines[..=skipped], &lines[skipped..]].concat();
+        problems(&doubled.join("\n"));
+    }
+    for (at, _) in accepted.char_indices().step_by(199) {
+        for wrong in ["{", "}", "\"", ":", "[", "@", "|"] {
+            problems(&[&accepted[..at], wrong, &accepted[at..]].concat());
+        }
+    }
+}
