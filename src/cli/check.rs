@@ -1,5 +1,6 @@
 //! `diglot check`: lists all problems in configurations, and who may call each route of a valid one.
 
+use super::check_examples;
 use super::check_recordings;
 use super::output::{CliExit, CliResult, print_error, print_line, with_plural};
 use crate::admin;
@@ -21,13 +22,14 @@ Examples:
   diglot check --strict --format github deploy/*.yaml
   diglot check - <diglot.yaml
   diglot check --against runs/ diglot.yaml
+  diglot check --test dialects/*.yaml
 
 --against takes the route of the same name, or the only one with the dialects of the recording, and needs no network. What the agent sent \
 stays as recorded.
 
 Secrets in the output of `diglot config` are masked: fill them in before you check it.
 
-Exit codes: 0 ok, 1 warnings and --strict, or differences, 2 usage, 69 the folder has no recordings, 78 invalid configuration.";
+Exit codes: 0 ok, 1 warnings and --strict, differences, or failed examples, 2 usage, 69 the folder has no recordings, 78 invalid configuration.";
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
@@ -48,6 +50,10 @@ pub(super) struct CheckArgs {
     /// differently
     #[arg(long, value_name = "FOLDER", conflicts_with = "format")]
     against: Option<PathBuf>,
+
+    /// The files are dialect files: run the examples under `tests:` of each, and print those that differ
+    #[arg(long, conflicts_with_all = ["format", "against"])]
+    test: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -58,6 +64,9 @@ enum CheckFormat {
 }
 
 pub(super) fn run(arguments: &CheckArgs) -> CliResult {
+    if arguments.test {
+        return check_examples::run(&arguments.files);
+    }
     if let Some(folder) = &arguments.against {
         return check_against(arguments, folder);
     }

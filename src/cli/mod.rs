@@ -41,6 +41,7 @@ mod explain_route;
 mod frame_sink;
 mod stream_failure;
 mod check_recordings;
+mod check_examples;
 mod check;
 mod translate_recording;
 mod translate;

@@ -153,12 +153,18 @@ pub(crate) fn parse_elements<'a>(value: &'a Json<'_>) -> Option<Vec<Json<'a>>> {
 /// Parses the first `most` elements but counts all of them: a small array may contain millions.
 #[must_use]
 pub(crate) fn parse_first_elements<'a>(value: &'a Json<'_>, most: usize) -> Option<(Vec<Json<'a>>, usize)> {
-    if value.json_type() != JsonType::Array {
+    parse_element_text(value.as_str(), most)
+}
+
+/// Parses the first `most` elements of an array, which live as long as its text, and counts all of them.
+#[must_use]
+pub(crate) fn parse_element_text(text: &str, most: usize) -> Option<(Vec<Json<'_>>, usize)> {
+    if !text.starts_with('[') {
         return None;
     }
     let mut elements = Vec::new();
     let mut count = 0;
-    let scanned = ValueScanner::new(value.as_str(), DEPTH_LIMIT).take_array(|element| {
+    let scanned = ValueScanner::new(text, DEPTH_LIMIT).take_array(|element| {
         if count < most {
             elements.push(Json::from_trusted(element));
         }
@@ -166,7 +172,7 @@ pub(crate) fn parse_first_elements<'a>(value: &'a Json<'_>, most: usize) -> Opti
     });
     match scanned {
         Ok(()) => Some((elements, count)),
-        Err(ScanFailure) => read_array(value.as_str(), most),
+        Err(ScanFailure) => read_array(text, most),
     }
 }
 

@@ -29,6 +29,7 @@ mod route;
 
 pub(super) use admin_endpoints::check_admin_endpoints;
 pub(super) use api_keys::load_key_file;
+pub(crate) use interner::intern_file_dialect;
 
 /// Returns the configuration with its warnings, or all mistakes in the file.
 pub(super) fn check(
@@ -54,6 +55,7 @@ impl ConfigChecker<'_> {
         if self.is_skipped("dialects") || file.dialects.iter().any(|dialect| dialect.value.name.is_none()) {
             self.kinds_with_unnamed.push(ReferenceKind::Dialect);
         }
+        self.check_dialect_files(&file.dialect_files);
         let keys = file.check_keys(self, &Place::new(""));
         self.check_limit_names(&file.rate_limits);
         self.check_routes(&file.routes);

@@ -55,6 +55,12 @@ impl Place {
         Place { example, ..self }
     }
 
+    /// Returns true for a route's agent and its options.
+    pub(super) fn is_agent(&self) -> bool {
+        let key = self.path.strip_suffix(".dialect").unwrap_or(&self.path);
+        key.ends_with(".agent")
+    }
+
     pub(super) fn position(&self) -> Option<SourcePosition> {
         SourcePosition::from_location(self.defined)
     }
@@ -112,6 +118,7 @@ pub(super) struct RateLimitRef {
 pub(crate) struct ConfigChecker<'a> {
     pub(super) source: SourceText<'a>,
     pub(super) custom_dialects: Vec<&'static Dialect>,
+    pub(super) file_dialects: Vec<&'static Dialect>,
     /// Dialects with mistakes, which are already reported.
     pub(super) invalid_dialects: Vec<String>,
     /// The data plane listeners, which no upstream may point to.
@@ -140,6 +147,7 @@ impl<'a> ConfigChecker<'a> {
         ConfigChecker {
             source: *source,
             custom_dialects: Vec::new(),
+            file_dialects: Vec::new(),
             invalid_dialects: Vec::new(),
             own_listeners: Vec::new(),
             methods: Vec::new(),

@@ -73,6 +73,8 @@ section! {
         pub(crate) inspect: InspectSpec;
         /// Custom dialects, for `client` and `agent` of routes.
         pub(crate) dialects: Vec<Spanned<CustomDialectSpec>>;
+        /// Files that describe the dialects of agents, for `agent` of routes.
+        pub(crate) dialect_files: Vec<Scalar<kind::FileName>>;
         /// Routes from paths to agents. At least one.
         #[schemars(length(min = 1))]
         pub(crate) routes: Spanned<Vec<Spanned<RouteSpec>>> = Spanned::without_position(Vec::new());

@@ -50,6 +50,7 @@ mod yaml_hints;
 mod yaml_errors;
 mod recovery;
 mod parse;
+pub(crate) mod dialect_file;
 mod check;
 pub(crate) mod admin_endpoints;
 pub mod load;
@@ -62,6 +63,7 @@ pub mod fuzzing;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use check::intern_file_dialect;
 pub(crate) use duration::format_duration;
 pub(crate) use file::{EjectionConfig, HealthCheckConfig, TimeoutsConfig};
 pub use file::{LimitsConfig, RouteConfig};

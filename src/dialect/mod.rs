@@ -35,6 +35,8 @@ mod ag_ui_snake;
 mod cloudbase;
 mod hai;
 mod social_app;
+mod mapped;
+mod mapped_dialect;
 mod detection;
 
 pub(crate) use adapter::{CanonicalSink, DialectAdapter, ReleasedEvent, UnreadableEvent};
@@ -48,6 +50,12 @@ pub use detection::{DETECTION_RULES, DetectionRule};
 pub(crate) use detection::{REQUEST_RULES, UNDETECTED_DIALECT};
 pub(crate) use earlier_messages::{EarlierContent, EarlierMessage, EarlierMessages};
 pub use hai::HAI;
+pub use mapped::Mapping;
+pub(crate) use mapped::{
+    Condition, EmittedEvent, ItemRule, MappedReader, MappingRule, MemberTemplate, PathStep, RuleEffect, TextPart,
+    ThreadValues, ValueSource, ValueTemplate, ValueTest, has_value,
+};
+pub use mapped_dialect::MappedDialect;
 pub(crate) use message_adapter::SurroundingMessages;
 pub use peer_dialect::{AUTO, INTERRUPT_TOOL, OPTION_CHOICES, OptionChoice, OptionSetter, choices_for};
 pub use peer_version::PeerVersion;

@@ -4,6 +4,7 @@ use super::adapter::DialectAdapter;
 use super::carry::{self, CarryLocation};
 use super::event_parts::OutgoingEvent;
 use super::interrupt_form::InterruptForm;
+use super::mapped::Mapping;
 use super::message_adapter::MessageAdapter;
 use super::peer_version::PeerVersion;
 use super::row::{EventRow, EventShape};
@@ -61,6 +62,8 @@ pub struct Dialect {
     /// Request features that identify the dialect of a client.
     pub(crate) request_signs: &'static [RequestSign],
     pub(crate) demo_agent: DemoAgent,
+    /// Reads the agent's frames and makes its request, if a file describes the dialect.
+    pub(crate) mapping: Option<&'static Mapping>,
 }
 
 /// An example agent for `diglot demo` and `diglot mock-agent`.

@@ -216,7 +216,7 @@ fn find_error_message(body: &Json<'_>) -> Option<String> {
     let error = get(&members, Field::Error);
     let inside = error.and_then(|error| error.text().map(Cow::into_owned).or_else(|| find_error_message(error)));
     let own = get(&members, Field::Message).and_then(Json::text).map(Cow::into_owned);
-    inside.or(own).or_else(|| named("detail"))
+    inside.or(own).or_else(|| named("detail")).or_else(|| named("msg"))
 }
 
 /// Joins FastAPI's `[{"loc": ["body", "messages", 0], "msg": "Field required"}]`. Its `input`, which repeats the

@@ -454,7 +454,7 @@ impl RunRequestHead {
         let (client, because) = negotiation::detect_client(route.client, self.framing, &body);
         let agent = route.agent;
         let tools = route.tools.as_deref();
-        let translate = || request::translate_input(&body, client, agent, &fresh, tools, is_kept);
+        let translate = || request::translate_input(&body, client, agent, &fresh, tools, is_kept, &|_| Vec::new());
         let request =
             run_sized(body.len(), translate).map_err(|refused| self.translation_rejection(route, &refused))?;
         self.body_permit.count_rewritten(request.body.len())?;

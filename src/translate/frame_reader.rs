@@ -8,12 +8,17 @@ use crate::codec::{Framing, proto};
 pub(super) struct AgentFrame<'a> {
     pub(crate) data: &'a str,
     pub(crate) id: Option<&'a str>,
+    pub(crate) event_line: Option<&'a str>,
     pub(crate) dropped_parts: usize,
 }
 
 impl<'a> AgentFrame<'a> {
     pub(crate) const fn from_data(data: &'a str) -> Self {
-        AgentFrame { data, id: None, dropped_parts: 0 }
+        AgentFrame { data, id: None, event_line: None, dropped_parts: 0 }
+    }
+
+    fn from_sse(frame: &'a sse::SseFrame<'_>) -> Self {
+        AgentFrame { id: frame.id.as_deref(), event_line: frame.event.as_deref(), ..AgentFrame::from_data(&frame.data) }
     }
 }
 
@@ -84,7 +89,7 @@ impl FrameReader {
                 FrameDecoder::Sse(decoder) => match decoder.next(&mut bytes) {
                     sse::SseStep::More => return Ok(()),
                     sse::SseStep::Frame(frame) => {
-                        on_frame(AgentFrame { id: frame.id.as_deref(), ..AgentFrame::from_data(&frame.data) })?;
+                        on_frame(AgentFrame::from_sse(&frame))?;
                     }
                     sse::SseStep::Failed(fault) => return Err(StreamError::Framing(fault)),
                 },
@@ -117,7 +122,7 @@ impl FrameReader {
             match decoder.finish() {
                 sse::SseStep::More => return Ok(()),
                 sse::SseStep::Frame(frame) => {
-                    on_frame(AgentFrame { id: frame.id.as_deref(), ..AgentFrame::from_data(&frame.data) })?;
+                    on_frame(AgentFrame::from_sse(&frame))?;
                 }
                 sse::SseStep::Failed(fault) => return Err(StreamError::Framing(fault)),
             }

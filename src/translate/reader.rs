@@ -9,11 +9,11 @@ use super::event_parts::{FOLLOWS_SENT_STARTS, IncomingEvent, restore_absent};
 use super::event_shapes::{stringify_value, supply_result_id, supply_run_ids};
 use super::object_arguments::{self, ArgumentsStep, ObjectArguments, arguments_step};
 use super::report::TranslationReport;
-use super::{EventSink, message, run_error, value_aliases};
+use super::{EventSink, RunIds, message, run_error, value_aliases};
 use crate::codec::json::{self, JsonObject};
 use crate::dialect::{
-    AG_UI, CarryLocation, Dialect, DialectAdapter, EventRow, EventShape, FallbackPolicy, PeerDialect,
-    RetiredEventReader, UnreadableEvent, find_retired_row,
+    AG_UI, CarryLocation, Dialect, DialectAdapter, EventRow, EventShape, FallbackPolicy, MappedReader, PeerDialect,
+    RetiredEventReader, ThreadValues, UnreadableEvent, find_retired_row,
 };
 use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json, MemberKey, Members, find_member, get, set};
 
@@ -37,6 +37,8 @@ pub(super) struct EventReader {
     run_id: Option<Json<'static>>,
     /// made for the first retired event
     retired_events: Option<Box<RetiredEventReader>>,
+    /// reads all frames, if a file describes the dialect
+    mapped: Option<Box<MappedReader>>,
 }
 
 /// The canonical event for a frame, according to the note that it may carry.
@@ -65,12 +67,44 @@ impl EventReader {
             has_begun: false,
             object_arguments: ObjectArguments::default(),
             detector: peer.is_auto.then(Default::default),
+            mapped: peer.dialect.mapping.map(|mapping| Box::new(MappedReader::new(mapping, peer.dialect.name))),
             run_id,
             retired_events: None,
         }
     }
 
-    pub(crate) fn read_frame(&mut self, data: &str, sink: &mut impl EventSink) {
+    /// Sets the ids of the request for a dialect that a file describes, and what earlier runs of the thread kept.
+    pub(crate) fn begin_thread(&mut self, ids: &RunIds, thread: ThreadValues) {
+        if let Some(mapped) = &mut self.mapped {
+            mapped.begin(ids.thread_id.clone(), ids.run_id.clone(), thread);
+        }
+    }
+
+    /// Returns what the next runs of the thread need; `None` if the dialect keeps nothing.
+    pub(crate) fn thread_values(&self) -> Option<&ThreadValues> {
+        self.mapped.as_ref().map(|mapped| mapped.thread_values()).filter(|values| !values.is_empty())
+    }
+
+    /// Returns true if a frame's data need not be a JSON object.
+    pub(crate) fn reads_any_data(&self) -> bool {
+        self.mapped.is_some()
+    }
+
+    /// Ends a run whose agent ends it by ending the stream.
+    pub(crate) fn end_stream(&mut self, sink: &mut impl EventSink) {
+        if let Some(mapped) = &mut self.mapped {
+            mapped.end_stream(sink);
+        }
+    }
+
+    /// Reads a frame; `event_line` is the value of its `event:` line.
+    pub(crate) fn read_frame(&mut self, event_line: Option<&str>, data: &str, sink: &mut impl EventSink) {
+        if let Some(mapped) = &mut self.mapped {
+            let kind = mapped.read_frame(event_line, data, sink);
+            let label = kind.map_or(self.dialect.other_label_index(), |kind| self.dialect.label_index(kind));
+            sink.report().events_read[label] += 1;
+            return;
+        }
         if !data.starts_with('{') && data.trim() == DONE_MARKER {
             return sink.report().count_loss(EventLoss::DoneMarker);
         }
@@ -97,7 +131,7 @@ impl EventReader {
         detector
             .iter()
             .flat_map(|detector| detector.kept_events())
-            .for_each(|data| self.read_frame(data, &mut discarded));
+            .for_each(|data| self.read_frame(None, data, &mut discarded));
         // Events that wait were not emitted.
         self.object_arguments = object_arguments;
         self.detector = detector.filter(|detector| !detector.is_settled());
@@ -113,7 +147,8 @@ impl EventReader {
 
     /// Returns how many bytes of state are kept for calls without a result.
     pub(crate) fn retained_bytes(&self) -> usize {
-        self.adapter.as_ref().map_or(0, |adapter| adapter.held_bytes()) + self.object_arguments.held_bytes()
+        let mapped = self.mapped.as_ref().map_or(0, |mapped| mapped.held_bytes());
+        self.adapter.as_ref().map_or(0, |adapter| adapter.held_bytes()) + self.object_arguments.held_bytes() + mapped
     }
 
     /// Returns label and type of the last event's row, unless the dialect is still uncertain.

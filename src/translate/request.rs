@@ -13,7 +13,7 @@ use super::{
     message_ids,
 };
 use crate::codec::json;
-use crate::dialect::{CarryLocation, MemberCase, PeerDialect, PeerVersion, RunInputFormat, interrupts};
+use crate::dialect::{CarryLocation, MemberCase, PeerDialect, PeerVersion, RunInputFormat, ThreadValues, interrupts};
 use crate::event::input::MessageMembers;
 use crate::event::{
     EventLoss, Field, Json, JsonType, LossCounts, MemberKey, Members, PROTOCOL_VERSION, RunAgentInput, find_member,
@@ -32,6 +32,8 @@ pub struct TranslatedRequest {
     pub conversation: ConversationState,
     /// with the client's ids; only for a resumable run
     pub(crate) recap_input: Option<RecapInput>,
+    /// what earlier runs of the thread kept, for an agent whose dialect is described by a file
+    pub(crate) thread: ThreadValues,
 }
 
 impl TranslatedRequest {
@@ -66,11 +68,11 @@ pub fn translate_with_tools(
     fresh: &RunIds,
     tools: Option<&AllowedTools>,
 ) -> Result<TranslatedRequest, RequestRefusal> {
-    translate_input(body, client, agent, fresh, tools, false)
+    translate_input(body, client, agent, fresh, tools, false, &|_| ThreadValues::new())
 }
 
 /// Translates a request. `is_kept` is true if a client may resume the run, which needs
-/// [`TranslatedRequest::recap_input`].
+/// [`TranslatedRequest::recap_input`]; `thread_values` returns what earlier runs of a thread kept.
 pub(crate) fn translate_input(
     body: &[u8],
     client: PeerDialect,
@@ -78,6 +80,7 @@ pub(crate) fn translate_input(
     fresh: &RunIds,
     tools: Option<&AllowedTools>,
     is_kept: bool,
+    thread_values: &dyn Fn(&Json<'_>) -> ThreadValues,
 ) -> Result<TranslatedRequest, RequestRefusal> {
     let mut input = decode_input(decode_utf8(body)?, client, fresh)?;
     // The client has the generated ids, the agent its own.
@@ -99,9 +102,15 @@ pub(crate) fn translate_input(
     let ids = RunIds { thread_id: input.thread_id.clone().into_owned(), run_id: input.run_id.clone().into_owned() };
     let mut left_out = input_repair::repair_input(&mut input, agent)?;
     left_out += gateway_notes::remove_notes(&mut input, client, agent);
-    let (body, mut losses) = encode_input(input, agent);
+    let thread = thread_values(&ids.thread_id);
+    let (mut body, mut losses) = encode_input(input, agent);
+    let own = agent.dialect.mapping.and_then(|mapping| mapping.make_request(&Json::from_trusted(&*body), &thread));
+    if let Some(own) = own {
+        left_out += own.left_out;
+        body = own.body.as_str().to_owned();
+    }
     losses[EventLoss::Downgraded as usize] += left_out;
-    Ok(TranslatedRequest { body, ids, losses, conversation: known, recap_input })
+    Ok(TranslatedRequest { body, ids, losses, conversation: known, recap_input, thread })
 }
 
 /// Translates a request with the gateway's notes, by which the way back restores what the agent's dialect lacks.

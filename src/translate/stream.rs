@@ -26,7 +26,7 @@ use super::writer::{EventWriter, FrameIds, OutputContext};
 use super::{EventSink, RunIds, memory_limits, not_shown, run_guard};
 use crate::codec::sse::SseLimits;
 use crate::codec::{Framing, json};
-use crate::dialect::{CarryLocation, Dialect, PeerDialect};
+use crate::dialect::{CarryLocation, Dialect, PeerDialect, ThreadValues};
 use crate::event::run::RunEnding;
 use crate::event::{Event, EventLoss};
 use std::sync::Arc;
@@ -90,10 +90,14 @@ impl Stream {
     pub fn new(agent: PeerDialect, client: PeerDialect, ids: Option<RunIds>, limits: SseLimits) -> Self {
         let labels = |side: PeerDialect| vec![0; side.dialect.other_label_index() + 1].into_boxed_slice();
         let buffer_limit = limits.frame.max(memory_limits::MIN_BUFFER_LIMIT);
+        let mut reader = EventReader::new(agent, ids.as_ref().map(|ids| ids.run_id.clone()));
+        if let Some(ids) = &ids {
+            reader.begin_thread(ids, ThreadValues::new());
+        }
         Stream {
             frame_reader: FrameReader::new(Framing::Sse, limits),
             follower: None,
-            reader: EventReader::new(agent, ids.as_ref().map(|ids| ids.run_id.clone())),
+            reader,
             stages: StreamStages {
                 output: ClientOutput {
                     state: StreamState::Running,
@@ -113,7 +117,8 @@ impl Stream {
                 buffer_limit,
                 frames_read: 0,
                 repeated: None,
-                may_repeat: true,
+                // A repeated frame may mean something else to a file's rules, which have a state.
+                may_repeat: agent.dialect.mapping.is_none(),
             },
         }
     }
@@ -139,6 +144,18 @@ impl Stream {
     #[must_use]
     pub fn with_agent(self, agent: PeerDialect) -> Self {
         self.with_conversation(ConversationState::of_agent(agent))
+    }
+
+    /// Sets the ids and what earlier runs of the thread kept, for an agent whose dialect is described by a file.
+    #[must_use]
+    pub(crate) fn with_thread_values(mut self, ids: &RunIds, values: ThreadValues) -> Self {
+        self.reader.begin_thread(ids, values);
+        self
+    }
+
+    /// Returns what the next runs of the thread need; `None` if the agent's dialect keeps nothing.
+    pub(crate) fn thread_values(&self) -> Option<&ThreadValues> {
+        self.reader.thread_values()
     }
 
     /// Restricts the tools that the agent may call; `None` allows any.
@@ -256,9 +273,10 @@ impl Stream {
         let Stream { frame_reader: frames, follower: follow, reader, stages } = self;
         let mut sink = stages.pipe(now, out);
         frames.finish(&mut |frame| match json::parse_open_object(frame.data) {
-            Err(_) if !over => Ok(()),
+            Err(_) if !over && !reader.reads_any_data() => Ok(()),
             _ => sink.follow_frame(follow, reader, frame),
         })?;
+        reader.end_stream(&mut sink);
         reader.finish(&mut sink);
         match &stages.output.state {
             StreamState::Running => Err(StreamError::Truncated { last_event_type: reader.last_event_type() }),
@@ -402,7 +420,7 @@ impl StreamPipe<'_> {
         if let Some(trace) = &mut self.report().trace {
             trace.record_frame(frame.data, agent);
         }
-        reader.read_frame(frame.data, self);
+        reader.read_frame(frame.event_line, frame.data, self);
         self.stages.check_frame(frame.data, reader)?;
         let is_one_frame = self.stages.output.writer.frames_written == frames_before + 1;
         if is_one_frame && self.stages.marks(reader) == marks {

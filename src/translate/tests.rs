@@ -285,8 +285,11 @@ fn linear_work_of_requests() {
             for client in sides() {
                 for agent in sides() {
                     let fresh = RunIds::new("t", "r");
-                    let translated =
-                        || drop(request::translate_input(body.as_bytes(), client, agent, &fresh, None, true));
+                    let translated = || {
+                        drop(request::translate_input(body.as_bytes(), client, agent, &fresh, None, true, &|_| {
+                            Vec::new()
+                        }))
+                    };
                     counts.push((
                         format!("{name}, {} to {}", client.dialect.name, agent.dialect.name),
                         steps_of(translated),

@@ -1,7 +1,8 @@
 //! Checks custom dialects, and the names that a route's client or agent uses.
 
 use super::interner;
-use crate::config::checker::{ConfigChecker, Place};
+use crate::config::checker::{ConfigChecker, Place, ReferenceKind};
+use crate::config::dialect_file::DialectFile;
 use crate::config::file::{CustomDialectSpec, PeerDialectMapping, Scalar};
 use crate::config::kind;
 use crate::config::problem::{did_you_mean, quote_names};
@@ -45,11 +46,41 @@ impl FileValue for CustomDialectSpec {
 impl ConfigChecker<'_> {
     /// Finds a built-in dialect or one from this file.
     pub(super) fn find_dialect(&self, name: &str) -> Option<&'static Dialect> {
-        dialect::find_by_name(name).or_else(|| self.custom_dialects.iter().copied().find(|own| own.name == name))
+        let own = self.custom_dialects.iter().chain(&self.file_dialects);
+        dialect::find_by_name(name).or_else(|| own.copied().find(|own| own.name == name))
     }
 
     pub(super) fn dialect_names(&self) -> Vec<&'static str> {
-        dialect::ALL.iter().chain(&self.custom_dialects).map(|dialect| dialect.name).collect()
+        let own = self.custom_dialects.iter().chain(&self.file_dialects);
+        dialect::ALL.iter().chain(own).map(|dialect| dialect.name).collect()
+    }
+
+    /// Reads the dialect files, whose problems name their own lines.
+    pub(super) fn check_dialect_files(&mut self, files: &[Scalar<kind::FileName>]) {
+        for (index, written) in files.iter().enumerate() {
+            let at = Place::new("dialect_files").index(index).with_position_of(written);
+            // A name that cannot be read is reported with the other values.
+            let Some(path) = self.peek(&written.value) else {
+                self.kinds_with_unnamed.push(ReferenceKind::Dialect);
+                continue;
+            };
+            let path = self.source.context.base_dir.join(path);
+            let Some(bytes) = self.read_file(&path, &at) else {
+                self.kinds_with_unnamed.push(ReferenceKind::Dialect);
+                continue;
+            };
+            match DialectFile::compile(&path.display().to_string(), &bytes, self.source.context.lookup) {
+                Ok(file) if self.find_dialect(&file.dialect.name).is_some() => {
+                    let message = format!("the dialect `{}` of this file already exists", file.dialect.name);
+                    self.report_error(&at, message, "give the dialect of one of the files another `name`");
+                }
+                Ok(file) => self.file_dialects.push(interner::intern_file_dialect(file.dialect)),
+                Err(problems) => {
+                    self.kinds_with_unnamed.push(ReferenceKind::Dialect);
+                    self.problems.extend(problems.as_slice().iter().cloned());
+                }
+            }
+        }
     }
 
     fn check_dialect_changes(&mut self, own: &CustomDialectSpec, at: &Place) -> Option<DialectOverrides> {

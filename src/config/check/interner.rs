@@ -4,12 +4,13 @@
 use parking_lot::Mutex;
 use std::collections::HashSet;
 
-use crate::dialect::{Dialect, DialectOverrides, ValueAlias};
+use crate::dialect::{Dialect, DialectOverrides, MappedDialect, ValueAlias};
 
 static TEXTS: Mutex<Option<HashSet<&'static str>>> = Mutex::new(None);
 pub(super) static VALUE_ALIASES: Mutex<Vec<&'static [ValueAlias]>> = Mutex::new(Vec::new());
 pub(super) static NAMES: Mutex<Vec<&'static [&'static str]>> = Mutex::new(Vec::new());
 static DIALECTS: Mutex<Vec<(DialectOverrides, &'static Dialect)>> = Mutex::new(Vec::new());
+static FILE_DIALECTS: Mutex<Vec<(MappedDialect, &'static Dialect)>> = Mutex::new(Vec::new());
 
 pub(super) fn intern_text(text: &str) -> &'static str {
     let mut texts = TEXTS.lock();
@@ -28,6 +29,16 @@ pub(super) fn intern_dialect(changes: DialectOverrides) -> &'static Dialect {
     }
     let kept = changes.clone().into_dialect();
     dialects.push((changes, kept));
+    kept
+}
+
+pub(crate) fn intern_file_dialect(file: MappedDialect) -> &'static Dialect {
+    let mut dialects = FILE_DIALECTS.lock();
+    if let Some((_, kept)) = dialects.iter().find(|(own, _)| *own == file) {
+        return kept;
+    }
+    let kept = file.clone().into_dialect();
+    dialects.push((file, kept));
     kept
 }
 

@@ -101,6 +101,13 @@ impl ConfigChecker<'_> {
             let hint = hint_for_quotes(name).map_or(nearest, str::to_owned);
             self.report_error(at, format!("{} is not a dialect", scalar.display), hint);
         }
+        if let Some(own) = dialect.filter(|dialect| dialect.mapping.is_some())
+            && !at.is_agent()
+        {
+            let hint = "use it for `agent`, and write the dialect of the client here, such as `client: ag-ui`";
+            self.report_error(at, format!("`{}` is described by a file, which is for agents only", own.name), hint);
+            return None;
+        }
         dialect
     }
 }

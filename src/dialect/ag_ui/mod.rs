@@ -51,6 +51,7 @@ pub static AG_UI: Dialect = Dialect {
     signs: SIGNS,
     request_signs: &[RequestSign::new(RequestPattern::DeclaredVersion, "the request has a protocolVersion")],
     demo_agent: DemoAgent::new("an AG-UI agent", include_str!("demo_agent.txt")),
+    mapping: None,
 };
 
 static SIGNS: &[DialectSign] = &[

@@ -206,7 +206,7 @@ impl EventChecks {
         };
         let before = unknown(report);
         if let Some(reader) = &mut self.reader {
-            reader.read_frame(data, &mut self.reader_output);
+            reader.read_frame(None, data, &mut self.reader_output);
         }
         let mut report = |rule, found| problems.push(VerifyProblem { rule, path: String::new(), found });
         if unknown(&self.reader_output.report) != before {

@@ -1,0 +1,277 @@
+//! The state of a compilation, and the keys of the file.
+
+use super::DialectFile;
+use crate::config::problem::{ConfigProblem, ConfigProblems, SourcePosition, did_you_mean};
+use crate::config::spanned_tree::{MapEntry, NodeValue, TreeNode, TreeScalar, TreeScalarKind, join_key};
+use crate::config::substitution::{SubstitutionError, expand};
+use crate::dialect::{self, MappedDialect, Mapping, carry};
+use crate::dialect::{PathStep, RuleEffect};
+use crate::event::Json;
+
+const FILE_KEYS: &[&str] = &["name", "payload", "request", "events", "tests"];
+const REQUEST_KEYS: &[&str] = &["body"];
+
+/// Reserved names: `auto`, and the keys that [`crate::translate`] adds to `metadata`.
+const RESERVED_NAMES: &[&str] = &[dialect::AUTO, carry::GATEWAY_KEY, carry::CANONICAL_KEY];
+
+/// A node with its path in the file.
+#[derive(Clone, Copy)]
+pub(super) struct At<'t> {
+    pub(super) node: &'t TreeNode,
+    pub(super) path: &'t str,
+}
+
+/// The values that a template or a condition can use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PathUse {
+    Frame { has_item: bool },
+    Request { has_item: bool },
+}
+
+impl PathUse {
+    pub(super) const fn has_item(self) -> bool {
+        match self {
+            PathUse::Frame { has_item } | PathUse::Request { has_item } => has_item,
+        }
+    }
+
+    pub(super) const fn with_item(self) -> Self {
+        match self {
+            PathUse::Frame { .. } => PathUse::Frame { has_item: true },
+            PathUse::Request { .. } => PathUse::Request { has_item: true },
+        }
+    }
+}
+
+pub(super) struct DialectCompiler<'c> {
+    name: &'c str,
+    text: &'c str,
+    lookup: &'c dyn Fn(&str) -> Option<String>,
+    problems: Vec<ConfigProblem>,
+    pub(super) payload: Vec<PathStep>,
+    pub(super) mapping: Mapping,
+}
+
+impl<'c> DialectCompiler<'c> {
+    pub(super) fn new(name: &'c str, text: &'c str, lookup: &'c dyn Fn(&str) -> Option<String>) -> Self {
+        let mapping = Mapping::default();
+        DialectCompiler { name, text, lookup, problems: Vec::new(), payload: Vec::new(), mapping }
+    }
+
+    pub(super) fn finish(self, file: Option<DialectFile>) -> Result<DialectFile, ConfigProblems> {
+        match file {
+            Some(file) if self.problems.is_empty() => Ok(file),
+            _ => Err(ConfigProblems::new(self.problems)),
+        }
+    }
+
+    pub(super) fn compile(&mut self, root: &TreeNode) -> Option<DialectFile> {
+        let mut repeated = Vec::new();
+        root.skip_duplicate_keys("", &mut |path, entry, first| repeated.push((path.to_owned(), entry.position, first)));
+        for (path, position, first) in repeated {
+            self.report(&path, position, format!("the key is already on line {first}"), "keep one of the two");
+        }
+        let at = At { node: root, path: "" };
+        let NodeValue::Mapping(_) = root.value else {
+            self.report("", position_of(root), "a dialect file is a mapping", "begin with `name: my-agent`");
+            return None;
+        };
+        self.check_keys(at, FILE_KEYS);
+        let name = self.compile_name(root);
+        if let Some(payload) = root.entry("payload") {
+            self.payload = self.plain_path(At { node: &payload.value, path: "payload" }).unwrap_or_default();
+        }
+        self.collect_names(root);
+        match root.entry("events") {
+            Some(events) => self.compile_rules(At { node: &events.value, path: "events" }),
+            None => self.report(
+                "",
+                None,
+                "the key `events` is missing",
+                "add the rules for the agent's events, such as `events: [{has: text, emit: {type: TEXT_MESSAGE_CHUNK, \
+                 delta: \"{text}\"}}]`",
+            ),
+        }
+        self.check_ends(root);
+        if let Some(request) = root.entry("request") {
+            self.compile_request(At { node: &request.value, path: "request" });
+        }
+        let tests = root.entry("tests");
+        let examples = tests.map(|tests| self.compile_examples(At { node: &tests.value, path: "tests" }));
+        let dialect = MappedDialect { name: name?, mapping: std::mem::take(&mut self.mapping) };
+        Some(DialectFile { dialect, examples: examples.unwrap_or_default() })
+    }
+
+    fn compile_name(&mut self, root: &TreeNode) -> Option<String> {
+        let Some(entry) = root.entry("name") else {
+            let hint = "add the name that routes use, such as `name: acme-llm`";
+            self.report("", None, "the key `name` is missing", hint);
+            return None;
+        };
+        let name = self.scalar_text(At { node: &entry.value, path: "name" })?;
+        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        let (message, hint) = match name.as_str() {
+            name if name.is_empty() || name.len() > 32 || !name.chars().all(plain) => (
+                format!("`{name}` is not a valid dialect name"),
+                "write at most 32 lower-case letters, digits and hyphens, such as `acme-llm`",
+            ),
+            name if RESERVED_NAMES.contains(&name) || dialect::find_by_name(name).is_some() => {
+                (format!("the dialect `{name}` is built in"), "choose another name")
+            }
+            _ => return Some(name),
+        };
+        self.report("name", position_of(&entry.value), message, hint);
+        None
+    }
+
+    /// Collects the names of values that rules set, which other rules may use before.
+    fn collect_names(&mut self, root: &TreeNode) {
+        let Some(events) = root.entry("events") else { return };
+        let NodeValue::List(rules) = &events.value.value else { return };
+        for rule in rules {
+            for (key, is_thread) in [("set", false), ("append", false), ("keep", true)] {
+                let Some(NodeValue::Mapping(entries)) = rule.entry(key).map(|entry| &entry.value.value) else {
+                    continue;
+                };
+                for entry in entries {
+                    let names = if is_thread { &mut self.mapping.thread_names } else { &mut self.mapping.run_names };
+                    if !names.iter().any(|name| **name == *entry.key) {
+                        names.push(entry.key.as_str().into());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Reports a file whose rules can never end a run, which would then always look cut off.
+    fn check_ends(&mut self, root: &TreeNode) {
+        let ends = |effect: &RuleEffect| matches!(effect, RuleEffect::Finish(_) | RuleEffect::Done);
+        if self.problems.is_empty() && !self.mapping.rules.iter().flat_map(|rule| &rule.effects).any(ends) {
+            let position = root.entry("events").and_then(|entry| entry.position);
+            let message = "no rule says that a run has succeeded, so that every run would look cut off";
+            let hint = "add `finish: {}` to the rule for the agent's last event, or `done: true` if nothing follows it";
+            self.report("events", position, message, hint);
+        }
+    }
+
+    fn compile_request(&mut self, at: At<'_>) {
+        let entries = self.mapping_entries(at, "`body:` with the request that the agent gets");
+        self.check_keys(at, REQUEST_KEYS);
+        for entry in entries.iter().filter(|entry| entry.key == "body") {
+            let at = At { node: &entry.value, path: "request.body" };
+            self.mapping.request = self.compile_value(at, PathUse::Request { has_item: false });
+        }
+    }
+
+    /// Reports keys that do not exist.
+    pub(super) fn check_keys(&mut self, at: At<'_>, known: &[&str]) {
+        let NodeValue::Mapping(entries) = &at.node.value else { return };
+        for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
+            let path = join_key(at.path, &entry.key);
+            self.report(&path, entry.position, "there is no such key here", did_you_mean(&entry.key, known));
+        }
+    }
+
+    /// Returns the entries of a mapping, without those whose key stands twice.
+    pub(super) fn mapping_entries<'t>(&mut self, at: At<'t>, expected: &str) -> Vec<&'t MapEntry> {
+        match &at.node.value {
+            NodeValue::Mapping(entries) => entries.iter().filter(|entry| !entry.value.is_skipped.get()).collect(),
+            _ => {
+                let message = format!("must be a mapping, not {}", shape_of(at.node));
+                self.report(at.path, position_of(at.node), message, format!("write {expected}"));
+                Vec::new()
+            }
+        }
+    }
+
+    /// Returns the items of a list; a single value is a list of one.
+    pub(super) fn list_items<'t>(&self, at: At<'t>) -> Vec<(&'t TreeNode, String)> {
+        match &at.node.value {
+            NodeValue::List(items) => {
+                items.iter().enumerate().map(|(index, item)| (item, format!("{}[{index}]", at.path))).collect()
+            }
+            _ => vec![(at.node, at.path.to_owned())],
+        }
+    }
+
+    /// Returns a scalar as text, with its variables expanded.
+    pub(super) fn scalar_text(&mut self, at: At<'_>) -> Option<String> {
+        let NodeValue::Scalar(scalar) = &at.node.value else {
+            let message = format!("must be a text, not {}", shape_of(at.node));
+            self.report(
+                at.path,
+                position_of(at.node),
+                message,
+                "write one value, in quotes if it has `{`, `#` or `: `",
+            );
+            return None;
+        };
+        self.expand(at, &scalar.text)
+    }
+
+    /// Expands variables. Text without any stays as it is, with its spaces.
+    pub(super) fn expand(&mut self, at: At<'_>, text: &str) -> Option<String> {
+        if !text.contains("${") {
+            return Some(text.to_owned());
+        }
+        let (message, hint) = match expand(text, self.lookup) {
+            Ok(expanded) => return Some(expanded.text),
+            Err(SubstitutionError::Unset(name)) => (
+                format!("the environment variable `{name}` is not set"),
+                format!("set it where Diglot is started, or give a default: `${{{name}:-default}}`"),
+            ),
+            Err(SubstitutionError::Unclosed) => ("`${` has no closing `}`".to_owned(), "write `${NAME}`".to_owned()),
+            Err(SubstitutionError::Malformed(inside)) => {
+                (format!("`${{{inside}}}` is not a valid variable name"), "write `${NAME}`".to_owned())
+            }
+        };
+        self.report(at.path, position_of(at.node), message, hint);
+        None
+    }
+
+    pub(super) fn report(
+        &mut self,
+        path: &str,
+        position: Option<SourcePosition>,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
+        let problem = ConfigProblem::for_file(self.name, message).with_location(path, position).with_hint(hint);
+        self.problems.push(problem.with_excerpt(self.text));
+    }
+
+    pub(super) fn report_at(&mut self, at: At<'_>, message: impl Into<String>, hint: impl Into<String>) {
+        self.report(at.path, position_of(at.node), message, hint);
+    }
+}
+
+pub(super) fn position_of(node: &TreeNode) -> Option<SourcePosition> {
+    SourcePosition::from_location(node.defined)
+}
+
+pub(super) fn shape_of(node: &TreeNode) -> &'static str {
+    match &node.value {
+        NodeValue::Empty => "empty",
+        NodeValue::Scalar(TreeScalar { kind: TreeScalarKind::Text, .. }) => "a text",
+        NodeValue::Scalar(TreeScalar { kind: TreeScalarKind::Bool(_), .. }) => "true or false",
+        NodeValue::Scalar(_) => "a number",
+        NodeValue::List(_) => "a list",
+        NodeValue::Mapping(_) => "a mapping",
+    }
+}
+
+/// Returns a scalar as JSON, without reading placeholders.
+pub(super) fn literal_json(scalar: &TreeScalar) -> Json<'static> {
+    match &scalar.kind {
+        TreeScalarKind::Text => Json::string(&scalar.text),
+        TreeScalarKind::Bool(value) => Json::from_trusted(if *value { "true" } else { "false" }),
+        TreeScalarKind::Unsigned(value) => Json::from_trusted(value.to_string()),
+        TreeScalarKind::Signed(value) => Json::from_trusted(value.to_string()),
+        TreeScalarKind::Float(value) => {
+            let as_written = crate::codec::json::parse_value(&scalar.text).map(Json::into_owned);
+            as_written.unwrap_or_else(|| {
+                serde_json::Number::from_f64(*value).map_or(Json::NULL, |number| Json::from_trusted(number.to_string()))
+            })
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! The examples of a dialect file: what the agent sends and what a client gets, or what a client asks and what the agent
+//! gets.
+
+use super::compiler::{At, DialectCompiler, literal_json};
+use crate::codec::json;
+use crate::config::problem::SourcePosition;
+use crate::config::spanned_tree::{NodeValue, TreeNode, join_key};
+use crate::event::Json;
+use std::borrow::Cow;
+
+const EXAMPLE_KEYS: &[&str] = &["name", "stream", "events", "request", "body", "thread"];
+
+/// One example.
+#[derive(Clone, Debug)]
+pub(crate) struct DialectExample {
+    pub(crate) name: String,
+    /// line of the file
+    pub(crate) line: u64,
+    pub(crate) input: ExampleInput,
+    /// values that earlier runs of the thread kept
+    pub(crate) thread: Vec<(String, Json<'static>)>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum ExampleInput {
+    /// the agent's bytes, and the AG-UI events of the run with thread `t1` and run `r1`
+    Stream { bytes: String, events: Vec<Json<'static>> },
+    /// AG-UI's request, and the agent's body
+    Request { input: Json<'static>, body: Json<'static> },
+}
+
+impl DialectCompiler<'_> {
+    pub(super) fn compile_examples(&mut self, at: At<'_>) -> Vec<DialectExample> {
+        let mut examples = Vec::new();
+        for (node, path) in self.list_items(at) {
+            let example = self.compile_example(At { node, path: &path });
+            examples.extend(example);
+        }
+        examples
+    }
+
+    fn compile_example(&mut self, at: At<'_>) -> Option<DialectExample> {
+        let entries = self.mapping_entries(at, "`name:`, and `stream:` with `events:` or `request:` with `body:`");
+        self.check_keys(at, EXAMPLE_KEYS);
+        if entries.is_empty() {
+            return None;
+        }
+        let value = |key: &str| at.node.entry(key).map(|entry| to_json(&entry.value));
+        let input = match (at.node.entry("stream"), value("events"), value("request"), value("body")) {
+            (Some(stream), Some(events), None, None) => {
+                let path = join_key(at.path, "stream");
+                // A stream is the agent's: nothing in it is a variable.
+                let NodeValue::Scalar(bytes) = &stream.value.value else {
+                    let hint = "write the agent's bytes below `stream: |`";
+                    self.report_at(At { node: &stream.value, path: &path }, "must be a text", hint);
+                    return None;
+                };
+                let events = json::parse_elements(&events).unwrap_or_default();
+                let events = events.into_iter().map(Json::into_owned).collect();
+                ExampleInput::Stream { bytes: bytes.text.clone(), events }
+            }
+            (None, None, Some(input), Some(body)) => ExampleInput::Request { input, body },
+            _ => {
+                let hint = "write `stream:` and `events:`, or `request:` and `body:`";
+                self.report_at(at, "an example needs what goes in and what comes out", hint);
+                return None;
+            }
+        };
+        let name = match at.node.entry("name") {
+            Some(entry) => self.scalar_text(At { node: &entry.value, path: &join_key(at.path, "name") })?,
+            None => at.path.to_owned(),
+        };
+        let mut thread = Vec::new();
+        if let Some(kept) = at.node.entry("thread") {
+            let path = join_key(at.path, "thread");
+            for entry in self.mapping_entries(At { node: &kept.value, path: &path }, "`thread: {name: value}`") {
+                thread.push((entry.key.clone(), to_json(&entry.value)));
+            }
+        }
+        let line = SourcePosition::from_location(at.node.defined).map_or(0, |position| position.line);
+        Some(DialectExample { name, line, input, thread })
+    }
+}
+
+/// Returns a node as JSON, as it is written.
+fn to_json(node: &TreeNode) -> Json<'static> {
+    match &node.value {
+        NodeValue::Empty => Json::NULL,
+        NodeValue::Scalar(scalar) => literal_json(scalar),
+        NodeValue::List(items) => json::to_array(&items.iter().map(to_json).collect::<Vec<_>>()),
+        NodeValue::Mapping(entries) => json::build_object(|object| {
+            for entry in entries {
+                let key = crate::event::MemberKey::Other(Cow::Borrowed(entry.key.as_str()));
+                object.copy_member(&(key, to_json(&entry.value)), false);
+            }
+        }),
+    }
+}

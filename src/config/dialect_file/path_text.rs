@@ -1,0 +1,171 @@
+//! Paths as a dialect file writes them: `choices[0].delta.content`, `@item.id`, `$["odd name"].x`.
+
+use super::compiler::{At, DialectCompiler, PathUse};
+use crate::config::problem::did_you_mean;
+use crate::dialect::{PathStep, ValueSource};
+
+/// The named places of frames and requests.
+const FRAME_ROOTS: &[&str] = &["@event", "@data", "@item", "@run", "@thread", "@thread_id", "@run_id"];
+const REQUEST_ROOTS: &[&str] = &["@item", "@thread", "@user_text"];
+
+/// Members of AG-UI's request.
+const REQUEST_MEMBERS: &[&str] =
+    &["threadId", "runId", "messages", "tools", "state", "context", "forwardedProps", "resume", "parentRunId"];
+
+const PATH_HINT: &str = "write names separated by dots, `[0]` for an element, `[-1]` for the last one, and `[\"a.b\"]` \
+                         for a name with dots";
+
+impl DialectCompiler<'_> {
+    /// Compiles a path without a named place.
+    pub(super) fn plain_path(&mut self, at: At<'_>) -> Option<Vec<PathStep>> {
+        let text = self.scalar_text(at)?;
+        self.parse_steps(at, text.trim())
+    }
+
+    /// Compiles a path into the place of its value.
+    pub(super) fn compile_path(&mut self, at: At<'_>, text: &str, scope: PathUse) -> Option<ValueSource> {
+        let text = text.trim();
+        if let Some(named) = text.strip_prefix('@') {
+            return self.compile_named(at, text, named, scope);
+        }
+        let is_root = text == "$" || text.starts_with("$.") || text.starts_with("$[");
+        let steps = match text.strip_prefix('$').filter(|_| is_root) {
+            Some(rest) => self.parse_steps(at, rest.strip_prefix('.').unwrap_or(rest))?,
+            None => self.parse_steps(at, text)?,
+        };
+        match scope {
+            PathUse::Request { .. } => {
+                if let Some(PathStep::Member(first)) = steps.first()
+                    && !REQUEST_MEMBERS.contains(&&**first)
+                {
+                    let message = format!("a request has no member `{first}`");
+                    self.report_at(at, message, did_you_mean(first, REQUEST_MEMBERS));
+                    return None;
+                }
+                Some(ValueSource::Input(steps))
+            }
+            PathUse::Frame { .. } => {
+                let steps = if is_root { steps } else { [self.payload.clone(), steps].concat() };
+                Some(ValueSource::Frame(self.mapping.paths.add(&steps)))
+            }
+        }
+    }
+
+    fn compile_named(&mut self, at: At<'_>, text: &str, named: &str, scope: PathUse) -> Option<ValueSource> {
+        let end = named.find(['.', '[']).unwrap_or(named.len());
+        let (name, rest) = named.split_at(end);
+        let rest = rest.strip_prefix('.').unwrap_or(rest);
+        let is_frame = matches!(scope, PathUse::Frame { .. });
+        let source = match name {
+            "item" if scope.has_item() => return self.parse_steps(at, rest).map(ValueSource::Item),
+            "item" => {
+                self.report_at(at, "`@item` exists only where `each` names a list", "add `each: PATH`");
+                return None;
+            }
+            "run" if is_frame => return self.compile_kept(at, rest, false),
+            "thread" => return self.compile_kept(at, rest, true),
+            "event" if is_frame => ValueSource::EventLine,
+            "data" if is_frame => ValueSource::Data,
+            "thread_id" if is_frame => ValueSource::ThreadId,
+            "run_id" if is_frame => ValueSource::RunId,
+            "user_text" if !is_frame => ValueSource::UserText,
+            _ => {
+                let known = if is_frame { FRAME_ROOTS } else { REQUEST_ROOTS };
+                let root = format!("@{name}");
+                self.report_at(at, format!("`{root}` does not exist here"), did_you_mean(&root, known));
+                return None;
+            }
+        };
+        if rest.is_empty() {
+            return Some(source);
+        }
+        self.report_at(at, format!("`{text}` leads into a text"), format!("write `@{name}` alone"));
+        None
+    }
+
+    fn compile_kept(&mut self, at: At<'_>, name: &str, is_thread: bool) -> Option<ValueSource> {
+        let names = if is_thread { &self.mapping.thread_names } else { &self.mapping.run_names };
+        if let Some(found) = names.iter().position(|own| **own == *name) {
+            return Some(if is_thread { ValueSource::Thread(found) } else { ValueSource::Run(found) });
+        }
+        let known: Vec<&str> = names.iter().map(|name| &**name).collect();
+        let (root, key) = if is_thread { ("thread", "keep") } else { ("run", "set") };
+        let hint = match did_you_mean(name, &known) {
+            hint if known.is_empty() => format!("add a rule with `{key}: {{{name}: \"{{PATH}}\"}}`, {hint}"),
+            hint => hint,
+        };
+        let hint = if known.is_empty() { hint.trim_end_matches(", ").to_owned() } else { hint };
+        self.report_at(at, format!("no rule sets `@{root}.{name}`"), hint);
+        None
+    }
+
+    fn parse_steps(&mut self, at: At<'_>, text: &str) -> Option<Vec<PathStep>> {
+        let steps = split_steps(text);
+        if steps.is_none() {
+            self.report_at(at, format!("`{text}` is not a path"), PATH_HINT);
+        }
+        steps
+    }
+}
+
+/// Splits a path into its steps; empty text has none. Returns `None` if it is malformed.
+fn split_steps(text: &str) -> Option<Vec<PathStep>> {
+    let mut steps = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        if let Some(inside) = rest.strip_prefix('[') {
+            let (step, after) = match inside.strip_prefix('"') {
+                Some(quoted) => {
+                    let (name, after) = quoted.split_once("\"]")?;
+                    (PathStep::Member(name.into()), after)
+                }
+                None => {
+                    let (index, after) = inside.split_once(']')?;
+                    let step = if index == "-1" { PathStep::Last } else { PathStep::Index(index.parse().ok()?) };
+                    (step, after)
+                }
+            };
+            steps.push(step);
+            rest = match after.strip_prefix('.') {
+                Some(next) if next.is_empty() || next.starts_with('[') => return None,
+                Some(next) => next,
+                None if after.is_empty() || after.starts_with('[') => after,
+                None => return None,
+            };
+            continue;
+        }
+        let end = rest.find(['.', '[']).unwrap_or(rest.len());
+        let (name, after) = rest.split_at(end);
+        let is_plain = !name.is_empty() && !name.contains(|c: char| c.is_whitespace() || "{}|\"]@".contains(c));
+        if !is_plain {
+            return None;
+        }
+        steps.push(PathStep::Member(name.into()));
+        rest = match after.strip_prefix('.') {
+            Some(next) if next.is_empty() || next.starts_with('[') => return None,
+            Some(next) => next,
+            None => after,
+        };
+    }
+    Some(steps)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn splits_paths() {
+        let member = |name: &str| PathStep::Member(name.into());
+        assert_eq!(split_steps(""), Some(vec![]));
+        let steps = vec![member("choices"), PathStep::Index(0), member("delta"), member("内容")];
+        assert_eq!(split_steps("choices[0].delta.内容"), Some(steps));
+        let steps = vec![member("a"), member("b.c]"), PathStep::Last, member("d")];
+        assert_eq!(split_steps(r#"a["b.c]"][-1].d"#), Some(steps));
+        for wrong in [
+            ".a", "a.", "a..b", "a[", "a[]", "a[x]", "a[-2]", "a.[0]", "a[0]b", "a b", "a{b", r#"a["b"#, "a|b", "a[0].",
+        ] {
+            assert_eq!(split_steps(wrong), None, "{wrong}");
+        }
+    }
+}

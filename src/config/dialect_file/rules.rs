@@ -1,0 +1,221 @@
+//! The rules of a dialect file.
+
+use super::compiler::{At, DialectCompiler, PathUse};
+use crate::config::problem::did_you_mean;
+use crate::config::spanned_tree::{NodeValue, TreeScalarKind, join_key};
+use crate::dialect::{EmittedEvent, MappingRule, MemberTemplate, RuleEffect};
+use crate::event::{EventType, Field, MemberKey};
+
+const RULE_KEYS: &[&str] =
+    &["when", "has", "lacks", "each", "emit", "set", "append", "keep", "finish", "done", "fail", "ignore"];
+
+/// Keys that make a rule do something.
+const EFFECT_KEYS: &[&str] = &["emit", "set", "append", "keep", "finish", "done", "fail", "ignore"];
+
+const FAIL_KEYS: &[&str] = &["message", "code"];
+
+/// Keys of an event that are not AG-UI's.
+const KEY: &str = "key";
+const CONTENT: &str = "content";
+
+impl DialectCompiler<'_> {
+    pub(super) fn compile_rules(&mut self, at: At<'_>) {
+        let NodeValue::List(rules) = &at.node.value else {
+            let hint = "write a list: `- when: {type: message}` and below it `emit:`";
+            return self.report_at(at, "must be a list of rules", hint);
+        };
+        for (index, rule) in rules.iter().enumerate() {
+            let path = format!("{}[{index}]", at.path);
+            if let Some(rule) = self.compile_rule(At { node: rule, path: &path }) {
+                self.mapping.rules.push(rule);
+            }
+        }
+    }
+
+    fn compile_rule(&mut self, at: At<'_>) -> Option<MappingRule> {
+        let entries = self.mapping_entries(at, "`when:` or `has:`, and `emit:` below it");
+        self.check_keys(at, RULE_KEYS);
+        if !entries.is_empty() && !entries.iter().any(|entry| EFFECT_KEYS.contains(&entry.key.as_str())) {
+            let hint = "add `emit:` with an event, or `ignore: true` for frames that mean nothing to a user";
+            self.report_at(at, "the rule does nothing", hint);
+        }
+        let scope = PathUse::Frame { has_item: false };
+        let each = match at.node.entry("each") {
+            Some(entry) => Some(self.compile_list_path(&entry.value, &join_key(at.path, "each"), scope)?),
+            None => None,
+        };
+        let scope = PathUse::Frame { has_item: each.is_some() };
+        let conditions = self.compile_conditions(at, scope)?;
+        let mut effects = Vec::new();
+        for entry in entries {
+            let path = join_key(at.path, &entry.key);
+            self.compile_effect(At { node: &entry.value, path: &path }, &entry.key, scope, &mut effects);
+        }
+        // Values are set before events use them, and the run ends last.
+        effects.sort_by_key(|effect| match effect {
+            RuleEffect::Set(..) | RuleEffect::Append(..) | RuleEffect::Keep(..) => 0,
+            RuleEffect::Emit(_) => 1,
+            RuleEffect::Finish(_) => 2,
+            RuleEffect::Done | RuleEffect::Fail { .. } => 3,
+        });
+        Some(MappingRule { each, conditions: conditions?, effects })
+    }
+
+    fn compile_effect(&mut self, at: At<'_>, key: &str, scope: PathUse, effects: &mut Vec<RuleEffect>) {
+        match key {
+            "emit" => {
+                for (event, path) in self.list_items(at) {
+                    effects.extend(self.compile_event(At { node: event, path: &path }, scope).map(RuleEffect::Emit));
+                }
+            }
+            "set" | "append" | "keep" => self.compile_kept_values(at, key, scope, effects),
+            "finish" => {
+                let members = self.compile_members(at, EventType::RunFinished, &[], scope);
+                effects.push(RuleEffect::Finish(members));
+            }
+            "done" | "ignore" => {
+                let is_true = matches!(&at.node.value, NodeValue::Scalar(scalar)
+                    if matches!(scalar.kind, TreeScalarKind::Bool(true)));
+                if !is_true {
+                    self.report_at(at, "must be true", format!("write `{key}: true`, or remove the key"));
+                } else if key == "done" {
+                    effects.push(RuleEffect::Done);
+                }
+            }
+            "fail" => {
+                self.mapping_entries(at, "`fail: {message: \"{error.message}\", code: \"{error.code}\"}`");
+                self.check_keys(at, FAIL_KEYS);
+                let mut part = |key: &str| {
+                    let entry = at.node.entry(key)?;
+                    self.compile_value(At { node: &entry.value, path: &join_key(at.path, key) }, scope)
+                };
+                effects.push(RuleEffect::Fail { message: part("message"), code: part("code") });
+            }
+            _ => {}
+        }
+    }
+
+    fn compile_kept_values(&mut self, at: At<'_>, key: &str, scope: PathUse, effects: &mut Vec<RuleEffect>) {
+        for entry in self.mapping_entries(at, &format!("`{key}: {{name: \"{{PATH}}\"}}`")) {
+            let path = join_key(at.path, &entry.key);
+            let at = At { node: &entry.value, path: &path };
+            let is_plain = !entry.key.is_empty() && entry.key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+            if !is_plain {
+                let hint = "write letters, digits and underscores, such as `conversation_id`";
+                self.report(&path, entry.position, format!("`{}` is not a name", entry.key), hint);
+                continue;
+            }
+            let Some(value) = self.compile_value(at, scope) else { continue };
+            let names = if key == "keep" { &self.mapping.thread_names } else { &self.mapping.run_names };
+            let Some(name) = names.iter().position(|name| **name == *entry.key) else { continue };
+            effects.push(match key {
+                "set" => RuleEffect::Set(name, value),
+                "append" => RuleEffect::Append(name, value),
+                _ => RuleEffect::Keep(name, value),
+            });
+        }
+    }
+
+    fn compile_event(&mut self, at: At<'_>, scope: PathUse) -> Option<EmittedEvent> {
+        let entries = self.mapping_entries(at, "`{type: TEXT_MESSAGE_CHUNK, delta: \"{PATH}\"}`");
+        if entries.is_empty() {
+            return None;
+        }
+        let Some(written) = at.node.entry("type") else {
+            let hint = "add AG-UI's event, such as `type: TEXT_MESSAGE_CHUNK`";
+            self.report_at(at, "the key `type` is missing", hint);
+            return None;
+        };
+        let type_path = join_key(at.path, "type");
+        let type_at = At { node: &written.value, path: &type_path };
+        let wire = self.scalar_text(type_at)?;
+        let Some(kind) = EventType::from_wire(&wire) else {
+            let known: Vec<&str> = EventType::ALL.iter().map(|kind| kind.wire()).collect();
+            self.report_at(type_at, format!("AG-UI has no event `{wire}`"), did_you_mean(&wire, &known));
+            return None;
+        };
+        let instead = match kind {
+            EventType::RunStarted => Some("remove it: the run starts with the agent's first frame"),
+            EventType::RunFinished => Some("write `finish: {}` or `done: true` in the rule"),
+            EventType::RunError => Some("write `fail: {message: \"{PATH}\"}` in the rule"),
+            _ => None,
+        };
+        if let Some(hint) = instead {
+            self.report_at(type_at, format!("`{wire}` is not emitted by rules"), hint);
+            return None;
+        }
+        let is_piece =
+            matches!(kind, EventType::TextMessageChunk | EventType::ReasoningMessageChunk | EventType::ToolCallChunk);
+        let is_call = matches!(kind, EventType::ToolCallChunk | EventType::ToolCallEnd | EventType::ToolCallResult);
+        let own_keys: &[&str] = match (is_piece, is_call) {
+            (true, true) => &["type", KEY, CONTENT],
+            (true, false) => &["type", CONTENT],
+            (false, true) => &["type", KEY],
+            (false, false) => &["type"],
+        };
+        let members = self.compile_members(at, kind, own_keys, scope);
+        let mut part = |name: &str| {
+            let entry = at.node.entry(name).filter(|_| own_keys.contains(&name))?;
+            self.compile_value(At { node: &entry.value, path: &join_key(at.path, name) }, scope)
+        };
+        let (key, content) = (part(KEY), part(CONTENT));
+        self.mapping.has_whole_content |= content.is_some();
+        let event = EmittedEvent { kind, members, key, content };
+        self.check_members(at, &event, is_piece, is_call);
+        Some(event)
+    }
+
+    /// Compiles the members of an event, and reports those that AG-UI's event does not have.
+    fn compile_members(
+        &mut self,
+        at: At<'_>,
+        kind: EventType,
+        own_keys: &[&str],
+        scope: PathUse,
+    ) -> Vec<MemberTemplate> {
+        let mut members = Vec::new();
+        for entry in self.mapping_entries(at, "members and their values") {
+            let path = join_key(at.path, &entry.key);
+            if own_keys.contains(&entry.key.as_str()) {
+                continue;
+            }
+            let field = Field::from_wire(&entry.key).filter(|field| field.camel() == entry.key);
+            let Some(field) = field.filter(|field| kind.slot(*field).is_some()) else {
+                let names = kind.all_slots().map(|slot| slot.field.camel());
+                let known: Vec<&str> = names.chain(own_keys.iter().copied()).collect();
+                let message = format!("{} has no member `{}`", kind.wire(), entry.key);
+                self.report(&path, entry.position, message, did_you_mean(&entry.key, &known));
+                continue;
+            };
+            let value = self.compile_value(At { node: &entry.value, path: &path }, scope);
+            members.extend(value.map(|value| (MemberKey::Known(field), value)));
+        }
+        members
+    }
+
+    /// Reports an event that lacks a member without which it means nothing.
+    fn check_members(&mut self, at: At<'_>, event: &EmittedEvent, is_piece: bool, is_call: bool) {
+        let has = |field: Field| event.members.iter().any(|(key, _)| *key == MemberKey::Known(field));
+        let wire = event.kind.wire();
+        if is_piece {
+            let opens = event.kind == EventType::ToolCallChunk && has(Field::ToolCallName);
+            if !opens && !has(Field::Delta) && event.content.is_none() {
+                let hint = "add `delta:` with what is new, or `content:` with the whole so far";
+                self.report_at(at, format!("{wire} has neither `delta` nor `content`"), hint);
+            } else if has(Field::Delta) && event.content.is_some() {
+                let hint = "keep `delta` for what is new, or `content` for the whole so far";
+                self.report_at(at, format!("{wire} has both `delta` and `content`"), hint);
+            }
+            return;
+        }
+        if is_call && !has(Field::ToolCallId) && event.key.is_none() {
+            self.report_at(at, format!("{wire} does not say which call it is for"), "add `toolCallId:` or `key:`");
+        }
+        let is_made = |field: Field| is_call && matches!(field, Field::ToolCallId | Field::MessageId);
+        let missing = event.kind.all_slots().find(|slot| slot.required && !has(slot.field) && !is_made(slot.field));
+        if let Some(slot) = missing {
+            let name = slot.field.camel();
+            self.report_at(at, format!("{wire} lacks its member `{name}`"), format!("add `{name}:`"));
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! Values as a dialect file writes them.
+
+use super::compiler::{At, DialectCompiler, PathUse, literal_json, position_of};
+use crate::config::spanned_tree::{MapEntry, NodeValue, TreeNode, TreeScalarKind, join_key};
+use crate::dialect::{Condition, ItemRule, TextPart, ValueSource, ValueTemplate, ValueTest};
+use crate::event::Json;
+
+/// Keys of a mapping that is not an object but a way to make a value.
+const TABLE_KEYS: &[&str] = &["from", "table", "otherwise"];
+const EACH_KEYS: &[&str] = &["each", "as", "rules"];
+const ITEM_KEYS: &[&str] = &["when", "has", "lacks", "as"];
+
+/// A condition that is known when the file is read, or one for each frame or element.
+enum CompiledCondition {
+    Always,
+    Never,
+    Of(Condition),
+}
+
+impl DialectCompiler<'_> {
+    /// Compiles a value.
+    pub(super) fn compile_value(&mut self, at: At<'_>, scope: PathUse) -> Option<ValueTemplate> {
+        match &at.node.value {
+            NodeValue::Empty => Some(ValueTemplate::Literal(Json::NULL)),
+            NodeValue::Scalar(scalar) => match scalar.kind {
+                TreeScalarKind::Text => self.compile_text(at, &scalar.text, scope),
+                _ => Some(ValueTemplate::Literal(literal_json(scalar))),
+            },
+            NodeValue::List(items) => {
+                let items = items.iter().enumerate().map(|(index, item)| {
+                    let path = format!("{}[{index}]", at.path);
+                    self.compile_value(At { node: item, path: &path }, scope)
+                });
+                items.collect::<Vec<_>>().into_iter().collect::<Option<_>>().map(ValueTemplate::List)
+            }
+            NodeValue::Mapping(entries) => self.compile_mapping(at, entries, scope),
+        }
+    }
+
+    fn compile_mapping(&mut self, at: At<'_>, entries: &[MapEntry], scope: PathUse) -> Option<ValueTemplate> {
+        let has_only = |keys: &[&str]| entries.iter().all(|entry| keys.contains(&entry.key.as_str()));
+        let has = |key: &str| at.node.entry(key).is_some();
+        match entries {
+            [only] if only.key == "text" || only.key == "json" => {
+                let path = join_key(at.path, &only.key);
+                let inner = Box::new(self.compile_value(At { node: &only.value, path: &path }, scope)?);
+                let is_text = only.key == "text";
+                Some(if is_text { ValueTemplate::AsText(inner) } else { ValueTemplate::AsJson(inner) })
+            }
+            _ if has("from") && (has("table") || has("otherwise")) && has_only(TABLE_KEYS) => {
+                self.compile_table(at, scope)
+            }
+            _ if has("each") && (has("as") || has("rules")) && has_only(EACH_KEYS) => self.compile_each(at, scope),
+            _ if has("as") && entries.len() > 1 && has_only(ITEM_KEYS) => {
+                let value = at.node.entry("as")?;
+                let path = join_key(at.path, "as");
+                let value = self.compile_value(At { node: &value.value, path: &path }, scope)?;
+                Some(match self.compile_conditions(at, scope)? {
+                    Some(conditions) => ValueTemplate::If(conditions, Box::new(value)),
+                    None => ValueTemplate::From(Vec::new()),
+                })
+            }
+            _ => {
+                let members = entries.iter().filter(|entry| !entry.value.is_skipped.get()).map(|entry| {
+                    let path = join_key(at.path, &entry.key);
+                    let value = self.compile_value(At { node: &entry.value, path: &path }, scope)?;
+                    Some((entry.key.as_str().into(), value))
+                });
+                members.collect::<Vec<_>>().into_iter().collect::<Option<_>>().map(ValueTemplate::Object)
+            }
+        }
+    }
+
+    fn compile_table(&mut self, at: At<'_>, scope: PathUse) -> Option<ValueTemplate> {
+        let mut part = |key: &str| {
+            let entry = at.node.entry(key)?;
+            let path = join_key(at.path, key);
+            Some(self.compile_value(At { node: &entry.value, path: &path }, scope).map(Box::new))
+        };
+        let from = part("from")??;
+        let otherwise = match part("otherwise") {
+            Some(value) => Some(value?),
+            None => None,
+        };
+        let mut words = Vec::new();
+        if let Some(table) = at.node.entry("table") {
+            let path = join_key(at.path, "table");
+            for entry in self.mapping_entries(At { node: &table.value, path: &path }, "`table: {their-word: our-word}`")
+            {
+                let path = join_key(&path, &entry.key);
+                let at = At { node: &entry.value, path: &path };
+                let NodeValue::Scalar(word) = &entry.value.value else {
+                    self.report_at(at, "must be one value", "write a text, a number, or true or false");
+                    continue;
+                };
+                words.push((Json::string(&entry.key), literal_json(word)));
+                // A number or a boolean is a key as well.
+                if let Some(number) = crate::codec::json::parse_value(&entry.key) {
+                    words.push((number.into_owned(), literal_json(word)));
+                }
+            }
+        }
+        Some(ValueTemplate::Table { from, words, otherwise })
+    }
+
+    fn compile_each(&mut self, at: At<'_>, scope: PathUse) -> Option<ValueTemplate> {
+        let path = join_key(at.path, "each");
+        let list = self.compile_one_path(At { node: &at.node.entry("each")?.value, path: &path }, scope)?;
+        let scope = scope.with_item();
+        if let Some(value) = at.node.entry("as") {
+            let path = join_key(at.path, "as");
+            let value = self.compile_value(At { node: &value.value, path: &path }, scope)?;
+            return Some(ValueTemplate::Each { list, rules: vec![ItemRule { conditions: Vec::new(), value }] });
+        }
+        let rules_path = join_key(at.path, "rules");
+        let rules = self.list_items(At { node: &at.node.entry("rules")?.value, path: &rules_path });
+        let mut compiled = Vec::new();
+        for (rule, path) in rules {
+            let at = At { node: rule, path: &path };
+            self.mapping_entries(at, "`{when: {role: user}, as: …}`");
+            self.check_keys(at, ITEM_KEYS);
+            let Some(value) = rule.entry("as") else {
+                self.report_at(at, "the key `as` is missing", "add `as:` with the element that the list gets");
+                continue;
+            };
+            let value_path = join_key(&path, "as");
+            let value = self.compile_value(At { node: &value.value, path: &value_path }, scope);
+            let conditions = self.compile_conditions(at, scope);
+            if let (Some(value), Some(Some(conditions))) = (value, conditions) {
+                compiled.push(ItemRule { conditions, value });
+            }
+        }
+        Some(ValueTemplate::Each { list, rules: compiled })
+    }
+
+    /// Compiles `when`, `has` and `lacks`. Returns `Some(None)` if they can never hold because of a variable.
+    pub(super) fn compile_conditions(&mut self, at: At<'_>, scope: PathUse) -> Option<Option<Vec<Condition>>> {
+        let mut conditions = Vec::new();
+        let mut is_possible = true;
+        if let Some(when) = at.node.entry("when") {
+            let path = join_key(at.path, "when");
+            let expected = "`when: {type: message}`, with paths and the values that they must have";
+            for entry in self.mapping_entries(At { node: &when.value, path: &path }, expected) {
+                let path = join_key(&path, &entry.key);
+                let at = At { node: &entry.value, path: &path };
+                let source = self.compile_path(at, &entry.key, scope);
+                let words = self.compile_words(at);
+                conditions.extend(
+                    source.zip(words).map(|(source, words)| Condition { source, test: ValueTest::OneOf(words) }),
+                );
+            }
+        }
+        for (key, test) in [("has", ValueTest::Has), ("lacks", ValueTest::Lacks)] {
+            let Some(entry) = at.node.entry(key) else { continue };
+            let path = join_key(at.path, key);
+            for (item, path) in self.list_items(At { node: &entry.value, path: &path }) {
+                match self.compile_test(At { node: item, path: &path }, scope, &test) {
+                    Some(CompiledCondition::Of(condition)) => conditions.push(condition),
+                    Some(CompiledCondition::Never) => is_possible = false,
+                    Some(CompiledCondition::Always) | None => {}
+                }
+            }
+        }
+        self.check_contradiction(at, &conditions);
+        Some(is_possible.then_some(conditions))
+    }
+
+    fn compile_test(&mut self, at: At<'_>, scope: PathUse, test: &ValueTest) -> Option<CompiledCondition> {
+        let NodeValue::Scalar(written) = &at.node.value else {
+            self.scalar_text(at);
+            return None;
+        };
+        if written.text.contains("${") {
+            let has_text = !self.expand(at, &written.text)?.is_empty();
+            let holds = has_text == (*test == ValueTest::Has);
+            return Some(if holds { CompiledCondition::Always } else { CompiledCondition::Never });
+        }
+        let source = self.compile_path(at, &written.text, scope)?;
+        Some(CompiledCondition::Of(Condition { source, test: test.clone() }))
+    }
+
+    fn compile_words(&mut self, at: At<'_>) -> Option<Vec<Json<'static>>> {
+        let mut words = Vec::new();
+        for (item, path) in self.list_items(at) {
+            match &item.value {
+                NodeValue::Scalar(word) => words.push(literal_json(word)),
+                NodeValue::Empty => words.push(Json::NULL),
+                _ => {
+                    let hint = "write a text, a number, true or false, or a list of them; `has` asks for any value";
+                    self.report(&path, position_of(item), "must be a value to compare with", hint);
+                    return None;
+                }
+            }
+        }
+        if words.is_empty() {
+            self.report_at(at, "an empty list never holds", "write the values that it may have");
+            return None;
+        }
+        Some(words)
+    }
+
+    /// Reports conditions that exclude each other.
+    fn check_contradiction(&mut self, at: At<'_>, conditions: &[Condition]) {
+        let excludes = |own: &Condition, other: &Condition| {
+            let is_empty = |word: &Json<'_>| !crate::dialect::has_value(word);
+            own.source == other.source
+                && match (&own.test, &other.test) {
+                    (ValueTest::Has, ValueTest::Lacks) => true,
+                    (ValueTest::OneOf(words), ValueTest::Lacks) => !words.iter().any(is_empty),
+                    (ValueTest::OneOf(words), ValueTest::Has) => words.iter().all(is_empty),
+                    _ => false,
+                }
+        };
+        if conditions.iter().any(|own| conditions.iter().any(|other| excludes(own, other))) {
+            self.report_at(
+                at,
+                "these conditions exclude each other, so the rule can never apply",
+                "remove one of them",
+            );
+        }
+    }
+
+    fn compile_one_path(&mut self, at: At<'_>, scope: PathUse) -> Option<ValueSource> {
+        let text = self.scalar_text(at)?;
+        self.compile_path(at, &text, scope)
+    }
+
+    /// Compiles the list of `each`.
+    pub(super) fn compile_list_path(&mut self, node: &TreeNode, path: &str, scope: PathUse) -> Option<ValueSource> {
+        self.compile_one_path(At { node, path }, scope)
+    }
+
+    /// Compiles a text with places in braces.
+    fn compile_text(&mut self, at: At<'_>, written: &str, scope: PathUse) -> Option<ValueTemplate> {
+        let text = self.expand(at, written)?;
+        if text.is_empty() && !written.is_empty() {
+            // A variable without a value leaves out its member.
+            return Some(ValueTemplate::From(Vec::new()));
+        }
+        let mut parts = Vec::new();
+        let mut literal = String::new();
+        let mut rest = text.as_str();
+        while let Some(brace) = rest.find(['{', '}']) {
+            let (before, after) = rest.split_at(brace);
+            literal.push_str(before);
+            if let Some(next) =
+                after.strip_prefix("{{").map(|next| (next, '{')).or(after.strip_prefix("}}").map(|next| (next, '}')))
+            {
+                literal.push(next.1);
+                rest = next.0;
+                continue;
+            }
+            let Some((inside, next)) = after.strip_prefix('{').and_then(|inside| inside.split_once('}')) else {
+                let hint = "close it, or write `{{` and `}}` for braces that are meant as such";
+                self.report_at(at, format!("`{text}` has a brace without a partner"), hint);
+                return None;
+            };
+            if !literal.is_empty() {
+                parts.push(TextPart::Literal(std::mem::take(&mut literal).into()));
+            }
+            let mut sources = Vec::new();
+            for path in inside.split('|') {
+                if path.trim().is_empty() {
+                    self.report_at(
+                        at,
+                        "`{}` names no place",
+                        "write a path in the braces, such as `{choices[0].text}`",
+                    );
+                    return None;
+                }
+                sources.push(self.compile_path(at, path, scope)?);
+            }
+            parts.push(TextPart::From(sources));
+            rest = next;
+        }
+        literal.push_str(rest);
+        if parts.is_empty() {
+            return Some(ValueTemplate::Literal(Json::string(&literal)));
+        }
+        if !literal.is_empty() {
+            parts.push(TextPart::Literal(literal.into()));
+        }
+        Some(match parts.pop() {
+            Some(TextPart::From(sources)) if parts.is_empty() => ValueTemplate::From(sources),
+            last => ValueTemplate::Text(parts.into_iter().chain(last).collect()),
+        })
+    }
+}

@@ -1,0 +1,41 @@
+//! Dialects that a file describes: rules that turn the frames of any agent into canonical events, and a template that
+//! makes its request.
+//!
+//! ```text
+//!   frame ─▶ PathTree: all paths in one pass ─▶ rules in order ─▶ effects ─▶ pieces open and close items ─▶ canonical events
+//! ```
+//! [`crate::config`] compiles a file into a [`Mapping`]. There is no expression language: paths, tables, templates and
+//! the named states of [`reader::MappedReader`] are all that a rule can use, so that no file can loop.
+
+mod path;
+mod template;
+mod rule;
+mod open_piece;
+mod reader;
+mod request;
+
+pub(crate) use path::PathStep;
+use path::PathTree;
+pub(crate) use reader::MappedReader;
+pub(crate) use rule::{EmittedEvent, MappingRule, MemberTemplate, RuleEffect};
+pub(crate) use template::{Condition, ItemRule, TextPart, ValueSource, ValueTemplate, ValueTest, has_value};
+
+/// A file dialect, compiled.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mapping {
+    /// paths that rules read from a frame
+    pub(crate) paths: PathTree,
+    /// in order; all that hold for a frame apply to it
+    pub(crate) rules: Vec<MappingRule>,
+    /// makes the request; `None` if the agent gets AG-UI's
+    pub(crate) request: Option<ValueTemplate>,
+    /// names of values that live as long as a run
+    pub(crate) run_names: Vec<Box<str>>,
+    /// names of values that the next runs of a thread get
+    pub(crate) thread_names: Vec<Box<str>>,
+    /// whether a rule gives the whole of a text so far, which is then compared with what was sent
+    pub(crate) has_whole_content: bool,
+}
+
+/// Values that the runs of a thread keep for later ones, by position in [`Mapping::thread_names`].
+pub(crate) type ThreadValues = Vec<Option<crate::event::Json<'static>>>;

@@ -1,0 +1,50 @@
+//! Makes the request of an agent whose dialect is described by a file.
+
+use super::template::ValueScope;
+use super::{Mapping, ThreadValues};
+use crate::codec::json;
+use crate::event::{Field, Json, JsonType, get, input};
+use std::cell::Cell;
+
+/// A request as the agent gets it.
+#[derive(Debug)]
+pub(crate) struct MappedRequest {
+    pub(crate) body: Json<'static>,
+    /// messages and other elements of lists for which the template has no form
+    pub(crate) left_out: u64,
+}
+
+impl Mapping {
+    /// Makes the request from AG-UI's. Returns `None` if the file has no template for it.
+    pub(crate) fn make_request(&self, input: &Json<'_>, thread: &ThreadValues) -> Option<MappedRequest> {
+        let template = self.request.as_ref()?;
+        let text = last_user_text(input);
+        let left_out = Cell::new(0);
+        let scope = ValueScope {
+            input: Some(input),
+            thread,
+            user_text: text.as_deref(),
+            left_out: Some(&left_out),
+            ..ValueScope::default()
+        };
+        let body = template.make(&scope)?.into_owned();
+        Some(MappedRequest { body, left_out: left_out.get() })
+    }
+}
+
+/// Returns the text of the last user message; its text parts are joined with line feeds.
+fn last_user_text(request: &Json<'_>) -> Option<String> {
+    let messages = json::parse_member(request, Field::Messages.camel())?;
+    let messages = json::parse_elements(&messages)?;
+    let last = messages
+        .iter()
+        .rev()
+        .find_map(|message| json::parse_message(message).filter(|message| input::has_role(message, input::USER)))?;
+    let content = get(&last, Field::Content)?;
+    if content.json_type() != JsonType::Array {
+        return content.text().map(Into::into);
+    }
+    let parts = json::parse_elements(content)?;
+    let texts = parts.iter().filter_map(|part| json::parse_member(part, "text"));
+    Some(texts.filter_map(|text| text.text().map(Into::into)).collect::<Vec<String>>().join("\n"))
+}

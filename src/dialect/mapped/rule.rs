@@ -1,0 +1,44 @@
+//! Rules of a file dialect, and what they do.
+
+use super::template::{Condition, ValueSource, ValueTemplate};
+use crate::event::{EventType, MemberKey};
+
+/// Applies to each frame for which the conditions hold, or to each element of a list in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct MappingRule {
+    pub(crate) each: Option<ValueSource>,
+    pub(crate) conditions: Vec<Condition>,
+    /// in order; none for frames that mean nothing to a client
+    pub(crate) effects: Vec<RuleEffect>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum RuleEffect {
+    Emit(EmittedEvent),
+    /// sets a value of the run, by position in [`super::Mapping::run_names`]
+    Set(usize, ValueTemplate),
+    /// appends to the text of a value of the run
+    Append(usize, ValueTemplate),
+    /// sets a value of the thread, by position in [`super::Mapping::thread_names`]
+    Keep(usize, ValueTemplate),
+    /// The run succeeded. These members are RUN_FINISHED's, which follows with [`RuleEffect::Done`] or at the end.
+    Finish(Vec<MemberTemplate>),
+    Done,
+    Fail {
+        message: Option<ValueTemplate>,
+        code: Option<ValueTemplate>,
+    },
+}
+
+pub(crate) type MemberTemplate = (MemberKey<'static>, ValueTemplate);
+
+/// A canonical event, or a piece of a message, of thinking or of a call, which is opened and closed as needed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct EmittedEvent {
+    pub(crate) kind: EventType,
+    pub(crate) members: Vec<MemberTemplate>,
+    /// the agent's own handle of a call, such as its index
+    pub(crate) key: Option<ValueTemplate>,
+    /// the whole text so far, in place of a delta
+    pub(crate) content: Option<ValueTemplate>,
+}
