@@ -5,7 +5,7 @@ use super::stream_failure;
 use crate::codec::sse::SseLimits;
 use crate::config::dialect_file::{DialectExample, DialectFile, ExampleInput};
 use crate::config::intern_file_dialect;
-use crate::dialect::{AG_UI, PeerDialect, ThreadValues};
+use crate::dialect::{AG_UI, PeerDialect, ThreadState, ThreadValues};
 use crate::error::RejectionKind;
 use crate::event::Json;
 use crate::translate::request::translate_input;
@@ -85,8 +85,8 @@ fn translate_stream(bytes: &str, example: &DialectExample, agent: PeerDialect) -
     let ids = RunIds::new("t1", "r1");
     let client = PeerDialect::new(&AG_UI);
     let thread = thread_values(example, agent);
-    let mut stream =
-        Stream::new(agent, client, Some(ids.clone()), SseLimits::default()).with_thread_values(&ids, thread);
+    let mut stream = Stream::new(agent, client, Some(ids.clone()), SseLimits::default())
+        .with_thread(&ids, ThreadState { values: thread, is_lost: false });
     let mut out = Vec::new();
     let done = stream.push(bytes.as_bytes(), NOW, &mut out).and_then(|()| stream.finish(NOW, &mut out));
     if let Err(error) = done {

@@ -53,7 +53,7 @@ pub use hai::HAI;
 pub use mapped::Mapping;
 pub(crate) use mapped::{
     Condition, EmittedEvent, ItemRule, MappedReader, MappingRule, MemberTemplate, PathStep, RuleEffect, TextPart,
-    ThreadValues, ValueSource, ValueTemplate, ValueTest, has_value,
+    ThreadState, ThreadValues, ValueSource, ValueTemplate, ValueTest, has_value,
 };
 pub use mapped_dialect::MappedDialect;
 pub(crate) use message_adapter::SurroundingMessages;

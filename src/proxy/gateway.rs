@@ -7,6 +7,7 @@ use super::routes::{PathMatch, PathTarget, RouteEntry, build_routes};
 use super::run_keys::new_token;
 use super::run_memory::RunMemory;
 use super::slow_clients::SlowClients;
+use super::thread_store::ThreadStore;
 use super::upstream::{Cluster, Connector};
 use crate::config::replay::ReplayStoreKind;
 use crate::config::{Config, LimitsConfig};
@@ -33,6 +34,7 @@ pub(crate) struct Gateway {
     pub(super) policy: Arc<RequestPolicy>,
     pub(super) tracing: TraceProvider,
     pub(super) replay: Arc<RunStore>,
+    pub(super) threads: Arc<ThreadStore>,
     pub(crate) captures: Arc<CaptureStore>,
     /// present if replicas share their runs
     pub(crate) replication: Option<Arc<ReplicatedRuns>>,
@@ -57,6 +59,7 @@ impl Gateway {
         Ok(Gateway {
             routes: build_routes(config, &metrics, &connector, &HashMap::new())?,
             replay,
+            threads: ThreadStore::new(),
             captures: CaptureStore::new(config.inspect, Arc::clone(&metrics)),
             replication,
             limits: config.limits,

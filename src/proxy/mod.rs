@@ -21,6 +21,7 @@ mod lifecycle;
 mod negotiation;
 mod pending_runs;
 mod slow_clients;
+mod thread_store;
 mod pipe;
 mod relayed_run;
 mod spare_buffer;

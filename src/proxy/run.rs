@@ -412,6 +412,12 @@ impl RunTask {
     }
 
     async fn flush_output(&mut self) -> Result<(), LogStopReason> {
+        // Before the client can send the thread's next request.
+        if let Some(thread) = &self.context.thread
+            && let Some(values) = self.stream.take_thread_values()
+        {
+            thread.store(values);
+        }
         self.capture.types(self.stream.report_mut());
         self.context.record_metrics(self.stream.report_mut());
         self.capture.update(&self.context.record);

@@ -6,6 +6,7 @@ use super::deadlines::{DeadlineKind, RunDeadlines};
 use super::lifecycle::LifecycleWatch;
 use super::run_record::RunRecord;
 use super::slow_clients::SlowClients;
+use super::thread_store::KeptThread;
 use super::upstream::{Cluster, Connector};
 use crate::codec::Framing;
 use crate::config::access::{AccessConfig, OnExpiry};
@@ -25,6 +26,8 @@ pub(super) struct RunContext {
     pub(crate) access: Arc<AccessConfig>,
     pub(crate) caller_key: ReplayKey,
     pub(crate) record: RunRecord,
+    /// for an agent that keeps something for the later runs of a thread
+    pub(crate) thread: Option<Box<KeptThread>>,
 }
 
 /// The request to the agent, dropped once the agent has responded.

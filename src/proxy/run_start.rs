@@ -23,14 +23,16 @@ use super::routes::{ResumeRoutes, RouteEntry};
 use super::run::{OptionalCapture, RunTask};
 use super::run_captures::RunStart;
 use super::run_context::{AgentRequest, RunContext};
-use super::run_keys::{caller_key, new_token, run_keys};
+use super::run_keys::{caller_key, new_token, run_keys, thread_key};
 use super::run_memory::RunMemoryShare;
 use super::run_output::{LoggedOutput, RunOutput};
 use super::run_record::RunRecord;
+use super::thread_store::{KeptThread, ThreadStore};
 use super::two_step::ClientPermits;
 use crate::codec::Framing;
 use crate::dialect::PeerDialect;
 use crate::error::{Rejection, RejectionKind};
+use crate::event::Json;
 use crate::inspect::RunCapture;
 use crate::net::cpu_work::{run_sized, wait_for_large_work};
 use crate::net::digest;
@@ -130,7 +132,7 @@ impl Gateway {
         let resumable = route.resumable.as_ref().filter(|_| head.framing == Framing::Sse);
         let body_key = resumable.map(|_| digest::sha256(&body));
         let work = wait_for_large_work(body.len()).await;
-        let rewritten = head.rewrite(route, body, resumable.is_some())?;
+        let rewritten = head.rewrite(route, &self.threads, body, resumable.is_some())?;
         drop(work);
         let ids = &rewritten.request.ids;
         let keys = body_key.map(|body| run_keys(&route.name, &head.caller, ids, body));
@@ -321,7 +323,7 @@ impl Gateway {
         let captured_body = None;
         let mut head =
             RunRequestHead { parts, body_permit, memory, framing, caller, caller_key, started_at, captured_body };
-        Ok(RunPreview { framing, detected_by, translation: Some(head.rewrite(route, body, is_kept)?) })
+        Ok(RunPreview { framing, detected_by, translation: Some(head.rewrite(route, &self.threads, body, is_kept)?) })
     }
 
     fn create_run(
@@ -343,7 +345,14 @@ impl Gateway {
             body: head.captured_body.clone(),
         };
         let capture = self.begin_capture(route, start, &settings, &request);
-        let mut stream = settings.create_stream(std::mem::take(&mut request.conversation));
+        let mut stream = settings
+            .create_stream(std::mem::take(&mut request.conversation))
+            .with_thread(&request.ids, std::mem::take(&mut request.thread));
+        let thread = agent.dialect.mapping.filter(|mapping| !mapping.thread_names.is_empty()).map(|mapping| {
+            let thread_id = request.ids.thread_id.text().unwrap_or_default();
+            let key = thread_key(&route.name, &head.caller, &thread_id);
+            Box::new(KeptThread { store: Arc::clone(&self.threads), key, mapping })
+        });
         stream.report_mut().add_losses(&request.losses);
         let trace = self.take_trace(&head.parts);
         let request_id = head.request_id().to_owned();
@@ -387,6 +396,7 @@ impl Gateway {
             access: Arc::clone(access),
             caller_key: head.caller_key,
             record,
+            thread,
         };
         let (start_tx, start_rx) = oneshot::channel();
         let task = Box::new(RunTask::new(context, OptionalCapture(capture), stream, output, head.memory));
@@ -449,12 +459,23 @@ impl RunRequestHead {
         self.parts.extensions.get()
     }
 
-    fn rewrite(&mut self, route: &RouteEntry, body: Bytes, is_kept: bool) -> Result<RewrittenRequest, Rejection> {
+    fn rewrite(
+        &mut self,
+        route: &RouteEntry,
+        threads: &ThreadStore,
+        body: Bytes,
+        is_kept: bool,
+    ) -> Result<RewrittenRequest, Rejection> {
         let fresh = RunIds::new(&Uuid::now_v7().to_string(), &Uuid::now_v7().to_string());
         let (client, because) = negotiation::detect_client(route.client, self.framing, &body);
         let agent = route.agent;
         let tools = route.tools.as_deref();
-        let translate = || request::translate_input(&body, client, agent, &fresh, tools, is_kept, &|_| Vec::new());
+        let kept = |thread_id: &Json<'_>| {
+            let Some(mapping) = agent.dialect.mapping else { return Vec::new() };
+            let key = thread_key(&route.name, &self.caller, &thread_id.text().unwrap_or_default());
+            threads.get(&key, mapping)
+        };
+        let translate = || request::translate_input(&body, client, agent, &fresh, tools, is_kept, &kept);
         let request =
             run_sized(body.len(), translate).map_err(|refused| self.translation_rejection(route, &refused))?;
         self.body_permit.count_rewritten(request.body.len())?;

@@ -13,7 +13,7 @@ use super::{EventSink, RunIds, message, run_error, value_aliases};
 use crate::codec::json::{self, JsonObject};
 use crate::dialect::{
     AG_UI, CarryLocation, Dialect, DialectAdapter, EventRow, EventShape, FallbackPolicy, MappedReader, PeerDialect,
-    RetiredEventReader, ThreadValues, UnreadableEvent, find_retired_row,
+    RetiredEventReader, ThreadState, ThreadValues, UnreadableEvent, find_retired_row,
 };
 use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json, MemberKey, Members, find_member, get, set};
 
@@ -74,15 +74,14 @@ impl EventReader {
     }
 
     /// Sets the ids of the request for a dialect that a file describes, and what earlier runs of the thread kept.
-    pub(crate) fn begin_thread(&mut self, ids: &RunIds, thread: ThreadValues) {
+    pub(crate) fn begin_thread(&mut self, ids: &RunIds, thread: ThreadState) {
         if let Some(mapped) = &mut self.mapped {
             mapped.begin(ids.thread_id.clone(), ids.run_id.clone(), thread);
         }
     }
 
-    /// Returns what the next runs of the thread need; `None` if the dialect keeps nothing.
-    pub(crate) fn thread_values(&self) -> Option<&ThreadValues> {
-        self.mapped.as_ref().map(|mapped| mapped.thread_values()).filter(|values| !values.is_empty())
+    pub(crate) fn take_thread_values(&mut self) -> Option<ThreadValues> {
+        self.mapped.as_mut()?.take_thread_values()
     }
 
     /// Returns true if a frame's data need not be a JSON object.

@@ -13,8 +13,10 @@ use super::{
     message_ids,
 };
 use crate::codec::json;
-use crate::dialect::{CarryLocation, MemberCase, PeerDialect, PeerVersion, RunInputFormat, ThreadValues, interrupts};
-use crate::event::input::MessageMembers;
+use crate::dialect::{
+    CarryLocation, MemberCase, PeerDialect, PeerVersion, RunInputFormat, ThreadState, ThreadValues, interrupts,
+};
+use crate::event::input::{ASSISTANT, MessageMembers, has_role};
 use crate::event::{
     EventLoss, Field, Json, JsonType, LossCounts, MemberKey, Members, PROTOCOL_VERSION, RunAgentInput, find_member,
     get, remove, set,
@@ -33,7 +35,7 @@ pub struct TranslatedRequest {
     /// with the client's ids; only for a resumable run
     pub(crate) recap_input: Option<RecapInput>,
     /// what earlier runs of the thread kept, for an agent whose dialect is described by a file
-    pub(crate) thread: ThreadValues,
+    pub(crate) thread: ThreadState,
 }
 
 impl TranslatedRequest {
@@ -102,15 +104,25 @@ pub(crate) fn translate_input(
     let ids = RunIds { thread_id: input.thread_id.clone().into_owned(), run_id: input.run_id.clone().into_owned() };
     let mut left_out = input_repair::repair_input(&mut input, agent)?;
     left_out += gateway_notes::remove_notes(&mut input, client, agent);
-    let thread = thread_values(&ids.thread_id);
+    let thread = match agent.dialect.mapping.filter(|mapping| !mapping.thread_names.is_empty()) {
+        Some(_) => find_thread(&input, thread_values(&ids.thread_id)),
+        None => ThreadState::default(),
+    };
     let (mut body, mut losses) = encode_input(input, agent);
-    let own = agent.dialect.mapping.and_then(|mapping| mapping.make_request(&Json::from_trusted(&*body), &thread));
+    let own =
+        agent.dialect.mapping.and_then(|mapping| mapping.make_request(&Json::from_trusted(&*body), &thread.values));
     if let Some(own) = own {
         left_out += own.left_out;
         body = own.body.as_str().to_owned();
     }
     losses[EventLoss::Downgraded as usize] += left_out;
     Ok(TranslatedRequest { body, ids, losses, conversation: known, recap_input, thread })
+}
+
+/// A conversation with answers of the agent has had runs, of which something must have been kept.
+fn find_thread(input: &RunAgentInput<'_>, values: ThreadValues) -> ThreadState {
+    let has_answers = input.messages.iter().any(|message| has_role(message, ASSISTANT));
+    ThreadState { is_lost: has_answers && values.iter().all(Option::is_none), values }
 }
 
 /// Translates a request with the gateway's notes, by which the way back restores what the agent's dialect lacks.

@@ -26,7 +26,7 @@ use super::writer::{EventWriter, FrameIds, OutputContext};
 use super::{EventSink, RunIds, memory_limits, not_shown, run_guard};
 use crate::codec::sse::SseLimits;
 use crate::codec::{Framing, json};
-use crate::dialect::{CarryLocation, Dialect, PeerDialect, ThreadValues};
+use crate::dialect::{CarryLocation, Dialect, PeerDialect, ThreadState, ThreadValues};
 use crate::event::run::RunEnding;
 use crate::event::{Event, EventLoss};
 use std::sync::Arc;
@@ -92,7 +92,7 @@ impl Stream {
         let buffer_limit = limits.frame.max(memory_limits::MIN_BUFFER_LIMIT);
         let mut reader = EventReader::new(agent, ids.as_ref().map(|ids| ids.run_id.clone()));
         if let Some(ids) = &ids {
-            reader.begin_thread(ids, ThreadValues::new());
+            reader.begin_thread(ids, ThreadState::default());
         }
         Stream {
             frame_reader: FrameReader::new(Framing::Sse, limits),
@@ -148,14 +148,14 @@ impl Stream {
 
     /// Sets the ids and what earlier runs of the thread kept, for an agent whose dialect is described by a file.
     #[must_use]
-    pub(crate) fn with_thread_values(mut self, ids: &RunIds, values: ThreadValues) -> Self {
-        self.reader.begin_thread(ids, values);
+    pub(crate) fn with_thread(mut self, ids: &RunIds, thread: ThreadState) -> Self {
+        self.reader.begin_thread(ids, thread);
         self
     }
 
-    /// Returns what the next runs of the thread need; `None` if the agent's dialect keeps nothing.
-    pub(crate) fn thread_values(&self) -> Option<&ThreadValues> {
-        self.reader.thread_values()
+    /// Returns what the next runs of the thread need, if it is new.
+    pub(crate) fn take_thread_values(&mut self) -> Option<ThreadValues> {
+        self.reader.take_thread_values()
     }
 
     /// Restricts the tools that the agent may call; `None` allows any.

@@ -39,3 +39,11 @@ pub struct Mapping {
 
 /// Values that the runs of a thread keep for later ones, by position in [`Mapping::thread_names`].
 pub(crate) type ThreadValues = Vec<Option<crate::event::Json<'static>>>;
+
+/// What the earlier runs of a thread kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ThreadState {
+    pub(crate) values: ThreadValues,
+    /// whether there were earlier runs, of which nothing is kept
+    pub(crate) is_lost: bool,
+}

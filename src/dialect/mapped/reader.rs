@@ -12,13 +12,19 @@
 use super::open_piece::{SentText, text_of};
 use super::rule::{EmittedEvent, MappingRule, MemberTemplate, RuleEffect};
 use super::template::{ValueScope, ValueTemplate, has_value};
-use super::{Mapping, ThreadValues};
+use super::{Mapping, ThreadState, ThreadValues};
 use crate::codec::json;
 use crate::dialect::CanonicalSink;
 use crate::event::{Event, EventLoss, EventRepair, EventType, Field, IdMap, Json, JsonType, MemberKey, Members, set};
 
 /// Members of a piece that belong to the start of what it opens.
 const START_FIELDS: [Field; 4] = [Field::Role, Field::Name, Field::ToolCallName, Field::ParentMessageId];
+
+/// The CUSTOM event of a run whose agent begins a new conversation, although the client goes on with one.
+const CONVERSATION_LOST: &str = "diglot.conversation_lost";
+
+const CONVERSATION_LOST_TEXT: &str =
+    "The agent does not know the earlier messages of this conversation: what the gateway kept of it is gone.";
 
 /// Reads one run.
 #[derive(Debug)]
@@ -38,6 +44,9 @@ pub(crate) struct MappedReader {
     made_ids: usize,
     /// members of RUN_FINISHED, once the run has succeeded
     finish: Option<Members<'static>>,
+    /// whether earlier runs of the thread kept nothing, although there were some
+    is_thread_lost: bool,
+    has_new_thread_values: bool,
     has_begun: bool,
     has_ended: bool,
 }
@@ -75,7 +84,7 @@ struct MappedFrame<'f> {
 }
 
 impl MappedReader {
-    /// Creates a reader for a run with these ids; `thread` has what earlier runs of the thread kept.
+    /// Creates a reader of the dialect of this name.
     pub(crate) fn new(mapping: &'static Mapping, dialect: &'static str) -> Self {
         MappedReader {
             mapping,
@@ -90,21 +99,24 @@ impl MappedReader {
             open_calls: Vec::new(),
             made_ids: 0,
             finish: None,
+            is_thread_lost: false,
+            has_new_thread_values: false,
             has_begun: false,
             has_ended: false,
         }
     }
 
     /// Sets the ids of the request, and what earlier runs of the thread kept.
-    pub(crate) fn begin(&mut self, thread_id: Json<'static>, run_id: Json<'static>, thread: ThreadValues) {
+    pub(crate) fn begin(&mut self, thread_id: Json<'static>, run_id: Json<'static>, thread: ThreadState) {
         self.thread_id = Some(thread_id);
         self.run_id = Some(run_id);
-        self.thread.iter_mut().zip(thread).for_each(|(own, kept)| *own = kept);
+        self.is_thread_lost = thread.is_lost;
+        self.thread.iter_mut().zip(thread.values).for_each(|(own, kept)| *own = kept);
     }
 
-    /// Returns what the next runs of the thread need.
-    pub(crate) fn thread_values(&self) -> &ThreadValues {
-        &self.thread
+    /// Returns what the next runs of the thread need, if it is new.
+    pub(crate) fn take_thread_values(&mut self) -> Option<ThreadValues> {
+        std::mem::take(&mut self.has_new_thread_values).then(|| self.thread.clone())
     }
 
     /// Returns the bytes of the values that the run keeps.
@@ -129,11 +141,7 @@ impl MappedReader {
         let slots = self.mapping.paths.read(parsed.clone().unwrap_or(Json::NULL));
         let frame = MappedFrame { slots: &slots, event_line, data, item: None };
         if !std::mem::replace(&mut self.has_begun, true) {
-            sink.emit(
-                Event::new(EventType::RunStarted)
-                    .with(Field::ThreadId, Json::EMPTY_STRING)
-                    .with(Field::RunId, Json::EMPTY_STRING),
-            );
+            self.begin_run(sink);
         }
         let mapping = self.mapping;
         let mut first = None;
@@ -163,6 +171,16 @@ impl MappedReader {
     pub(crate) fn end_stream(&mut self, sink: &mut dyn CanonicalSink) {
         if self.finish.is_some() && !self.has_ended {
             self.end_run(sink);
+        }
+    }
+
+    fn begin_run(&self, sink: &mut dyn CanonicalSink) {
+        let start = Event::new(EventType::RunStarted).with(Field::ThreadId, Json::EMPTY_STRING);
+        sink.emit(start.with(Field::RunId, Json::EMPTY_STRING));
+        if self.is_thread_lost {
+            sink.count_loss(EventLoss::ConversationLost);
+            let lost = Event::new(EventType::Custom).with(Field::Name, Json::string(CONVERSATION_LOST));
+            sink.emit(lost.with(Field::Value, Json::string(CONVERSATION_LOST_TEXT)));
         }
     }
 
@@ -199,7 +217,14 @@ impl MappedReader {
                 }
                 RuleEffect::Set(at, value) => self.run[*at] = self.make(value, frame),
                 RuleEffect::Append(at, value) => self.append(*at, value, frame),
-                RuleEffect::Keep(at, value) => self.thread[*at] = self.make(value, frame).or(self.thread[*at].take()),
+                RuleEffect::Keep(at, value) => {
+                    if let Some(value) = self.make(value, frame).filter(has_value)
+                        && self.thread[*at].as_ref() != Some(&value)
+                    {
+                        self.thread[*at] = Some(value);
+                        self.has_new_thread_values = true;
+                    }
+                }
                 RuleEffect::Finish(members) => {
                     let made = self.make_members(members, frame);
                     let finish = self.finish.get_or_insert_default();
