@@ -165,10 +165,13 @@ fn loads_the_examples_without_any_variable_set() {
     files.sort();
     let expected = [
         ("api-keys.yaml", "chat: partners internal; evaluate: internal"),
+        ("coze.yaml", "chat: "),
+        ("dify.yaml", "chat: "),
         ("hai-agent.yaml", "chat: "),
         ("hai-client.yaml", "assistant: ; faq: "),
         ("jwt.yaml", "chat: staff"),
         ("lifecycle.yaml", "chat: "),
+        ("openai.yaml", "chat: "),
         ("own-dialect.yaml", "acme: ; platform: "),
         ("public-demo.yaml", "demo: "),
         ("redis-limits.yaml", "chat: staff"),

@@ -18,6 +18,7 @@ const PAGES = {
   "deploy/access.md": ["yaml", "sh"],
   "deploy/clients.md": undefined,
   "deploy/dialects.md": undefined,
+  "deploy/legacy-agents.md": undefined,
   "deploy/lifecycle.md": undefined,
   "deploy/listeners.md": undefined,
   "deploy/migrate.md": undefined,

@@ -7,7 +7,7 @@ import { isServer } from "./session.mjs";
 
 /** Keys of the top level of a configuration; what a fragment has besides belongs to a route. */
 const TOP = ["listeners", "trusted_proxies", "auth", "rate_limits", "redis", "limits", "keep_alive", "drain_grace", "drain_timeout",
-  "upgrade_timeout", "run_dir", "replay", "dialects", "routes"];
+  "upgrade_timeout", "run_dir", "replay", "dialects", "dialect_files", "routes"];
 
 /** Defaults that complete a fragment of a configuration. */
 const ROUTE = { path: "/agents/chat", client: "ag-ui", agent: "hai", upstream: "http://127.0.0.1:9001/chat" };
@@ -101,10 +101,18 @@ async function sh(session, { lines }) {
   }
 }
 
+/** A dialect file, whose own examples have to pass. */
+async function testDialect(session, name, lines) {
+  await session.write(name, `${lines.join("\n")}\n`);
+  const { code, output } = await session.command(`diglot check --test ${name}`);
+  assert.ok(code === 0, output);
+}
+
 async function yaml(session, { lines, file }) {
   const name = file ?? /^# ([\w-]+\.yaml)$/.exec(lines[0])?.[1] ?? "fragment.yaml";
   for (const [, found] of lines.join("\n").matchAll(/\b(?:cert|key|ca|client_ca|\w+_file): "?([\w./-]+)/g)) await session.provide(found);
   if (lines.some((line) => line.includes("keys.yaml"))) await session.command("test -e keys.yaml || echo 'keys: []' > keys.yaml");
+  if (lines.includes("events:") && !lines.includes("routes:")) return testDialect(session, name, lines);
   const text = whole(lines);
   await session.write(name, onOwnPorts(text));
   const { code, output } = await session.command(`diglot check ${name}`);
