@@ -34,7 +34,7 @@ const ADDED: &str = "added";
 
 #[derive(Debug, Default)]
 pub(super) struct ObjectArguments {
-    waiting: Option<WaitingArguments>,
+    waiting: Option<Box<WaitingArguments>>,
     /// calls that have not ended
     open: IdMap<ObjectState>,
     /// the call of the open chunk stream
@@ -73,13 +73,13 @@ impl ObjectArguments {
         if event.get(Field::Delta).is_none_or(|delta| delta.json_type() != JsonType::Object) {
             self.continue_as_text(&mut event, dialect);
             if event.get(Field::Delta).is_some_and(ends_object) {
-                self.waiting = Some(WaitingArguments::Text(event.into_owned()));
+                self.waiting = Some(Box::new(WaitingArguments::Text(event.into_owned())));
                 return;
             }
             return sink.emit(event);
         }
         if self.open.get(event.get(Field::ToolCallId).unwrap_or(&Json::NULL)) != Some(&ObjectState::Closed) {
-            self.waiting = Some(WaitingArguments::Object(event.into_owned()));
+            self.waiting = Some(Box::new(WaitingArguments::Object(event.into_owned())));
             return;
         }
         sink.report().count_loss(EventLoss::EventNotShown);
@@ -147,7 +147,7 @@ impl ObjectArguments {
     }
 
     pub(super) fn held_bytes(&self) -> usize {
-        match &self.waiting {
+        match self.waiting.as_deref() {
             Some(WaitingArguments::Object(event) | WaitingArguments::Text(event)) => memory_limits::event_cost(event),
             None => 0,
         }
@@ -155,7 +155,7 @@ impl ObjectArguments {
 
     /// Emits what must precede an event of the agent.
     pub(super) fn release_before(&mut self, step: ArgumentsStep<'_>, dialect: &str, sink: &mut impl EventSink) {
-        match self.waiting.take() {
+        match self.waiting.take().map(|waiting| *waiting) {
             Some(WaitingArguments::Object(event)) => {
                 let id = event.get(Field::ToolCallId);
                 let is_last = matches!(step, ArgumentsStep::Ends(call) if id.is_some_and(|id| call.is_same(id)));
@@ -193,7 +193,7 @@ impl ObjectArguments {
 
     /// Closes all objects before a snapshot of messages.
     pub(super) fn close_before_snapshot(&mut self, dialect: &str, sink: &mut impl EventSink) {
-        match self.waiting.take() {
+        match self.waiting.take().map(|waiting| *waiting) {
             Some(WaitingArguments::Object(event)) => {
                 let call = event.get_or_empty(Field::ToolCallId);
                 sink.emit(self.next_piece(event, true, dialect));
@@ -212,7 +212,7 @@ impl ObjectArguments {
     /// Closes all objects. A run that has succeeded also ends their calls here, since other ends may follow.
     pub(super) fn finish(&mut self, has_succeeded: bool, dialect: &str, sink: &mut impl EventSink) {
         let mut ended = Vec::new();
-        match self.waiting.take() {
+        match self.waiting.take().map(|waiting| *waiting) {
             Some(WaitingArguments::Object(event)) => {
                 ended.push(event.get_or_empty(Field::ToolCallId));
                 sink.emit(self.next_piece(event, true, dialect));

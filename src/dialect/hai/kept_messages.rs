@@ -21,7 +21,7 @@ pub(super) const TEXTS_LIMIT: usize = memory_limits::MIN_BUFFER_LIMIT;
 
 /// Maximum number of snapshots to which a message is added. Without it, the output would grow with the square of a run's
 /// length.
-pub(super) const MAX_SNAPSHOTS: u32 = 16;
+const MAX_SNAPSHOTS: u32 = 16;
 
 /// Cost of a message besides its id and its text.
 const ENTRY_COST: usize = 256;

@@ -3,9 +3,13 @@
 //! A client adds arguments to a call of its messages (§4.1 "HAI会自动拼接数据"), and a snapshot replaces those: it would
 //! fail at the next piece. So a call that the snapshot lacks starts again behind it, with the arguments so far.
 
-use super::kept_messages::{MAX_SNAPSHOTS, TEXTS_LIMIT};
+use super::kept_messages::TEXTS_LIMIT;
 use crate::codec::json;
 use crate::event::{Event, EventLoss, EventType, Field, IdMap, Json, get};
+
+/// Maximum number of snapshots behind which a call starts again. Without it, the output would grow with the square of a
+/// run's length.
+const MAX_SNAPSHOTS: u32 = 4;
 
 /// Cost of a call besides its arguments.
 const ENTRY_COST: usize = 256;
@@ -13,6 +17,8 @@ const ENTRY_COST: usize = 256;
 #[derive(Debug, Default)]
 pub(super) struct OpenCalls {
     calls: IdMap<OpenCall>,
+    /// open calls that the client does not have, because a snapshot lacked them
+    lost: IdMap<()>,
     bytes: usize,
     losses: Vec<EventLoss>,
 }
@@ -29,8 +35,6 @@ enum OpenCall {
     },
     /// over a limit
     NotKept,
-    /// a snapshot lacked it, so that the client does not have it
-    Lost,
 }
 
 impl OpenCalls {
@@ -52,8 +56,8 @@ impl OpenCalls {
     /// Adds to the arguments of a call. Returns false if the client does not have the call.
     pub(crate) fn add_arguments(&mut self, event: &Event<'_>) -> bool {
         let (Some(id), Some(delta)) = (event.get(Field::ToolCallId), event.get(Field::Delta)) else { return true };
-        let Some(call) = self.calls.get_mut(id) else { return true };
-        let OpenCall::Kept { arguments, .. } = call else { return !matches!(call, OpenCall::Lost) };
+        let Some(call) = self.calls.get_mut(id) else { return !self.lost.contains(id) };
+        let OpenCall::Kept { arguments, .. } = call else { return true };
         let piece = delta.unquoted();
         if self.bytes + piece.len() > TEXTS_LIMIT {
             self.bytes -= arguments.len();
@@ -66,13 +70,15 @@ impl OpenCalls {
     }
 
     pub(crate) fn end(&mut self, event: &Event<'_>) {
-        if let Some(call) = event.get(Field::ToolCallId).and_then(|id| self.calls.remove(id)) {
+        let Some(id) = event.get(Field::ToolCallId) else { return };
+        if let Some(call) = self.calls.remove(id) {
             self.bytes -= ENTRY_COST + call.arguments_len();
+        } else if self.lost.remove(id).is_some() {
+            self.bytes -= ENTRY_COST;
         }
     }
 
-    /// Returns the starts and the arguments of the calls that a snapshot lacks. The client does not get a call again without
-    /// limit: the output would grow with the square of a run's length.
+    /// Returns the starts and the arguments of the calls that a snapshot lacks.
     pub(crate) fn missing_events(&mut self, snapshot: &Event<'_>) -> Vec<Event<'static>> {
         let list = snapshot.get(Field::Messages).and_then(json::parse_elements).unwrap_or_default();
         let messages = list.iter().filter_map(json::parse_message);
@@ -97,10 +103,10 @@ impl OpenCalls {
                         events.push(piece.with(Field::Delta, arguments));
                     }
                 }
-                OpenCall::Lost => {}
                 OpenCall::Kept { .. } | OpenCall::NotKept => {
                     self.bytes -= call.arguments_len();
-                    *call = OpenCall::Lost;
+                    self.calls.remove(&id);
+                    self.lost.insert(id, ());
                     self.losses.push(EventLoss::EventNotShown);
                 }
             }
@@ -122,7 +128,7 @@ impl OpenCall {
     fn arguments_len(&self) -> usize {
         match self {
             OpenCall::Kept { arguments, .. } => arguments.len(),
-            OpenCall::NotKept | OpenCall::Lost => 0,
+            OpenCall::NotKept => 0,
         }
     }
 }
