@@ -239,6 +239,10 @@ impl Dialect {
         self.rows.iter().any(|row| row.kind == EventType::RunStarted && row.shape == EventShape::OptionalIds)
     }
 
+    pub(crate) fn has_object_arguments(&self) -> bool {
+        self.rows.iter().any(|row| row.kind == EventType::ToolCallArgs && row.shape == EventShape::ObjectPieces)
+    }
+
     pub(crate) fn has_event(&'static self, wire: &str) -> bool {
         self.row_for_wire(wire).is_some()
     }

@@ -9,14 +9,18 @@
 //! An object is held until the agent's next frame, which shows whether another follows. So is text that ends an object,
 //! and an object goes on in text that begins another (`{"a":1}` `{"b":` `2}`). A member that comes twice has its last
 //! value, as in `JSON.parse`. A snapshot of messages ends an object early: a client may have the call from it, and
-//! further text would spoil its arguments. Notes restore the objects and the text.
+//! further text would spoil its arguments. Notes restore the objects and the text. What closes the stream of a
+//! `TOOL_CALL_CHUNK` ends its object, which stays text: the dialects have no chunks.
 
 use super::EventSink;
 use super::event_parts::{IncomingEvent, OutgoingEvent};
 use super::{carry, memory_limits};
 use crate::codec::json;
 use crate::dialect::EventRow;
-use crate::event::{Event, EventLoss, EventRepair, EventType, Field, IdMap, Json, JsonType, MemberKey, get, set};
+use crate::event::lane::{ChunkStreamKind, ClosedStreams};
+use crate::event::{
+    Event, EventLoss, EventRepair, EventType, Field, IdMap, Json, JsonType, MemberKey, Members, get, set,
+};
 
 /// Stores the text of a piece that was shortened.
 const TEXT_NOTE: &str = "$piece_text";
@@ -30,9 +34,11 @@ const ADDED: &str = "added";
 
 #[derive(Debug, Default)]
 pub(super) struct ObjectArguments {
-    waiting: Option<WaitingArguments>,
+    waiting: Option<Box<WaitingArguments>>,
     /// calls that have not ended
     open: IdMap<ObjectState>,
+    /// the call of the open chunk stream
+    chunk_call: Option<Json<'static>>,
 }
 
 /// Arguments until the agent's next frame.
@@ -67,13 +73,13 @@ impl ObjectArguments {
         if event.get(Field::Delta).is_none_or(|delta| delta.json_type() != JsonType::Object) {
             self.continue_as_text(&mut event, dialect);
             if event.get(Field::Delta).is_some_and(ends_object) {
-                self.waiting = Some(WaitingArguments::Text(event.into_owned()));
+                self.waiting = Some(Box::new(WaitingArguments::Text(event.into_owned())));
                 return;
             }
             return sink.emit(event);
         }
         if self.open.get(event.get(Field::ToolCallId).unwrap_or(&Json::NULL)) != Some(&ObjectState::Closed) {
-            self.waiting = Some(WaitingArguments::Object(event.into_owned()));
+            self.waiting = Some(Box::new(WaitingArguments::Object(event.into_owned())));
             return;
         }
         sink.report().count_loss(EventLoss::EventNotShown);
@@ -101,12 +107,47 @@ impl ObjectArguments {
         event.set(Field::Delta, Json::string(&rest));
     }
 
+    /// Holds a chunk as [`ObjectArguments::hold`] does. A piece of an object names its call.
+    pub(super) fn hold_chunk(&mut self, mut event: Event<'_>, dialect: &str, sink: &mut impl EventSink) {
+        let call = event.get_owned(Field::ToolCallId).or_else(|| self.chunk_call.clone()).unwrap_or(Json::EMPTY_STRING);
+        let is_object = event.get(Field::Delta).is_some_and(|delta| delta.json_type() == JsonType::Object);
+        if self.chunk_call.as_ref().is_some_and(|open| open.is_same(&call)) {
+            self.release_before(step_of_delta(&call, event.get(Field::Delta), is_object), dialect, sink);
+        } else {
+            self.end_chunks(dialect, sink);
+            self.release_before(ArgumentsStep::Other, dialect, sink);
+        }
+        if is_object {
+            sink.report().count_repair(EventRepair::TypeConverted);
+        }
+        if is_object || self.open.contains(&call) {
+            event.set(Field::ToolCallId, call.clone());
+        }
+        self.chunk_call = Some(call);
+        self.hold(event, dialect, sink);
+    }
+
+    /// Closes the object of the open chunk stream before an event that closes the stream.
+    pub(super) fn end_chunks_before(&mut self, kind: EventType, dialect: &str, sink: &mut impl EventSink) {
+        let is_other_chunk = kind != EventType::ToolCallChunk && ChunkStreamKind::from_event(kind).is_some();
+        if is_other_chunk || ClosedStreams::by_event(kind) != ClosedStreams::None {
+            self.end_chunks(dialect, sink);
+        }
+    }
+
+    fn end_chunks(&mut self, dialect: &str, sink: &mut impl EventSink) {
+        if let Some(call) = self.chunk_call.clone() {
+            self.release_before(ArgumentsStep::Ends(&call), dialect, sink);
+            self.chunk_call = None;
+        }
+    }
+
     pub(super) fn is_idle(&self) -> bool {
-        self.waiting.is_none() && self.open.is_empty()
+        self.waiting.is_none() && self.open.is_empty() && self.chunk_call.is_none()
     }
 
     pub(super) fn held_bytes(&self) -> usize {
-        match &self.waiting {
+        match self.waiting.as_deref() {
             Some(WaitingArguments::Object(event) | WaitingArguments::Text(event)) => memory_limits::event_cost(event),
             None => 0,
         }
@@ -114,7 +155,7 @@ impl ObjectArguments {
 
     /// Emits what must precede an event of the agent.
     pub(super) fn release_before(&mut self, step: ArgumentsStep<'_>, dialect: &str, sink: &mut impl EventSink) {
-        match self.waiting.take() {
+        match self.waiting.take().map(|waiting| *waiting) {
             Some(WaitingArguments::Object(event)) => {
                 let id = event.get(Field::ToolCallId);
                 let is_last = matches!(step, ArgumentsStep::Ends(call) if id.is_some_and(|id| call.is_same(id)));
@@ -152,7 +193,7 @@ impl ObjectArguments {
 
     /// Closes all objects before a snapshot of messages.
     pub(super) fn close_before_snapshot(&mut self, dialect: &str, sink: &mut impl EventSink) {
-        match self.waiting.take() {
+        match self.waiting.take().map(|waiting| *waiting) {
             Some(WaitingArguments::Object(event)) => {
                 let call = event.get_or_empty(Field::ToolCallId);
                 sink.emit(self.next_piece(event, true, dialect));
@@ -171,7 +212,7 @@ impl ObjectArguments {
     /// Closes all objects. A run that has succeeded also ends their calls here, since other ends may follow.
     pub(super) fn finish(&mut self, has_succeeded: bool, dialect: &str, sink: &mut impl EventSink) {
         let mut ended = Vec::new();
-        match self.waiting.take() {
+        match self.waiting.take().map(|waiting| *waiting) {
             Some(WaitingArguments::Object(event)) => {
                 ended.push(event.get_or_empty(Field::ToolCallId));
                 sink.emit(self.next_piece(event, true, dialect));
@@ -193,7 +234,9 @@ impl ObjectArguments {
         if self.open.remove(call).is_none_or(|state| state == ObjectState::Closed) {
             return;
         }
-        let mut event = Event::new(EventType::ToolCallArgs).with(Field::ToolCallId, call.clone());
+        let is_chunk = self.chunk_call.as_ref().is_some_and(|open| open.is_same(call));
+        let kind = if is_chunk { EventType::ToolCallChunk } else { EventType::ToolCallArgs };
+        let mut event = Event::new(kind).with(Field::ToolCallId, call.clone());
         event.set(Field::Delta, Json::string("}"));
         note_piece(&mut event, dialect, ADDED);
         sink.emit(event);
@@ -210,7 +253,7 @@ impl ObjectArguments {
         let comma = if had_members && !inner.is_empty() { "," } else { "" };
         let (text, piece) = match (open.is_some(), is_last) {
             (false, true) => {
-                carry::pack(&mut event, dialect, vec![json_note()]);
+                pack_note(&mut event, dialect, json_note());
                 event.set(Field::Delta, Json::string(object.as_str()));
                 return event;
             }
@@ -232,14 +275,17 @@ pub(super) fn arguments_step<'p>(row: &EventRow, parts: &'p IncomingEvent<'_>) -
     let Some(call) = parts.event.get(Field::ToolCallId) else { return ArgumentsStep::Other };
     match row.kind {
         EventType::ToolCallEnd => ArgumentsStep::Ends(call),
-        EventType::ToolCallArgs if is_object(parts) => ArgumentsStep::AddsObject(call),
-        EventType::ToolCallArgs => {
-            let delta = parts.event.get(Field::Delta);
-            let may_go_on = is_blank(delta) || delta.is_some_and(begins_object);
-            if may_go_on { ArgumentsStep::Other } else { ArgumentsStep::Ends(call) }
-        }
+        EventType::ToolCallArgs => step_of_delta(call, parts.event.get(Field::Delta), is_object(parts)),
         _ => ArgumentsStep::Other,
     }
+}
+
+fn step_of_delta<'p>(call: &'p Json<'p>, delta: Option<&Json<'_>>, is_object: bool) -> ArgumentsStep<'p> {
+    if is_object {
+        return ArgumentsStep::AddsObject(call);
+    }
+    let may_go_on = is_blank(delta) || delta.is_some_and(begins_object);
+    if may_go_on { ArgumentsStep::Other } else { ArgumentsStep::Ends(call) }
 }
 
 /// Returns true for a delta that adds nothing to JSON text.
@@ -262,20 +308,27 @@ pub(super) fn is_object(parts: &IncomingEvent<'_>) -> bool {
     delta.is_some_and(|delta| delta.json_type() == JsonType::Object)
 }
 
-fn json_note() -> (MemberKey<'static>, Json<'static>) {
-    let mut own = Vec::new();
+fn json_note() -> Members<'static> {
+    let mut own = Members::new();
     carry::note_json(&mut own, Field::Delta);
-    own.remove(0)
+    own
 }
 
 fn note_piece(event: &mut Event<'_>, dialect: &str, piece: &str) {
-    carry::pack(event, dialect, vec![(carry::extension_key(PIECE_NOTE), Json::string(piece))]);
+    pack_note(event, dialect, vec![(carry::extension_key(PIECE_NOTE), Json::string(piece))]);
+}
+
+/// Carries a note, unless the event is a chunk, which the dialect lacks.
+fn pack_note(event: &mut Event<'_>, dialect: &str, note: Members<'_>) {
+    if event.kind == EventType::ToolCallArgs {
+        carry::pack(event, dialect, note);
+    }
 }
 
 /// Notes the text of a piece. A piece that was shortened twice keeps the first note.
 fn note_text(event: &mut Event<'_>, dialect: &str, text: &Json<'_>) {
     if carry::carried_member(event, dialect, TEXT_NOTE).is_none() {
-        carry::pack(event, dialect, vec![(carry::extension_key(TEXT_NOTE), text.clone().into_owned())]);
+        pack_note(event, dialect, vec![(carry::extension_key(TEXT_NOTE), text.clone().into_owned())]);
     }
 }
 

@@ -173,6 +173,7 @@ impl EventReader {
     /// Emits an event that the adapter does not handle.
     fn emit_other(&mut self, mut event: Event<'_>, sink: &mut impl EventSink) {
         if !self.object_arguments.is_idle() {
+            self.object_arguments.end_chunks_before(event.kind, self.dialect.name, sink);
             self.object_arguments.release_before(ArgumentsStep::Other, self.dialect.name, sink);
         }
         if let Some(adapter) = &mut self.adapter {
@@ -267,7 +268,17 @@ impl EventReader {
         if let Some(adapter) = &mut self.adapter {
             adapter.read_ag_ui_name(&mut event, sink);
         }
-        self.emit_other(event, sink);
+        match event.kind {
+            EventType::ToolCallChunk => self.hold_chunk(event, sink),
+            _ => self.emit_other(event, sink),
+        }
+    }
+
+    fn hold_chunk(&mut self, mut event: Event<'_>, sink: &mut impl EventSink) {
+        if let Some(adapter) = &mut self.adapter {
+            adapter.read_other(&mut event, sink);
+        }
+        self.object_arguments.hold_chunk(event, self.dialect.name, sink);
     }
 
     /// Starts the run with its first event if the dialect's start is optional.
@@ -323,7 +334,13 @@ impl EventReader {
             }
             CarriedType::OwnType => {}
         }
+        let is_held_chunk =
+            row.kind == EventType::ToolCallChunk && (self.peer.is_auto || self.dialect.has_object_arguments());
+        if !self.object_arguments.is_idle() {
+            self.object_arguments.end_chunks_before(row.kind, self.dialect.name, sink);
+        }
         match row.kind {
+            _ if is_held_chunk => {}
             EventType::RunFinished => self.object_arguments.finish(true, self.dialect.name, sink),
             EventType::RunError => self.object_arguments.finish(false, self.dialect.name, sink),
             EventType::MessagesSnapshot => self.object_arguments.close_before_snapshot(self.dialect.name, sink),
@@ -349,6 +366,9 @@ impl EventReader {
         self.observe(&parts.event);
         let is_restored = parts.restored_fields.contains(&Field::Delta);
         let mut event = parts.into_event(self.dialect.name);
+        if is_held_chunk && !is_restored {
+            return self.hold_chunk(event, sink);
+        }
         // An agent whose dialect is not known yet may send objects.
         let may_be_object =
             row.shape == EventShape::ObjectPieces || (self.peer.is_auto && row.kind == EventType::ToolCallArgs);

@@ -17,6 +17,7 @@ use super::kept_messages::KeptMessages;
 use super::last_message::{HeldStart, LastMessage};
 use super::members::{block, rename};
 use super::message_parts::{self, MessageParts};
+use super::open_calls::OpenCalls;
 use super::shown_activities::ShownActivities;
 use super::subagents::SubagentNames;
 use super::{placeholder, run_boundary, state_delta};
@@ -48,6 +49,7 @@ pub(super) struct HaiAdapter {
     last_start: Option<Json<'static>>,
     shown_activities: ShownActivities,
     kept_messages: KeptMessages,
+    open_calls: OpenCalls,
     subagent_names: SubagentNames,
 }
 
@@ -67,6 +69,7 @@ impl HaiAdapter {
             last_start: None,
             shown_activities: ShownActivities::default(),
             kept_messages: KeptMessages::default(),
+            open_calls: OpenCalls::default(),
             subagent_names: SubagentNames::default(),
         })
     }
@@ -341,7 +344,10 @@ impl DialectAdapter for HaiAdapter {
                 }
                 let shown = &self.shown_activities;
                 self.kept_messages.complete(&mut event, self.peer.dialect.name, |id| shown.content(id));
+                return self.write_snapshot(event, released);
             }
+            EventType::ToolCallArgs => return self.write_call_arguments(event, canonical_type, released),
+            EventType::ToolCallEnd => self.open_calls.end(&event),
             EventType::RunError if !self.last_message.is_native() => self.end_open_messages(&mut released),
             _ => {}
         }
@@ -413,10 +419,13 @@ impl DialectAdapter for HaiAdapter {
     fn bookkeeping_bytes(&self) -> usize {
         self.shown_activities.retained_bytes()
             + self.kept_messages.retained_bytes()
+            + self.open_calls.retained_bytes()
             + self.last_message.retained_bytes()
     }
 
     fn take_losses(&mut self) -> Vec<EventLoss> {
-        self.kept_messages.take_losses()
+        let mut losses = self.kept_messages.take_losses();
+        losses.append(&mut self.open_calls.take_losses());
+        losses
     }
 }

@@ -26,6 +26,7 @@ mod part_calls;
 mod block_storage;
 mod stored_parts;
 mod kept_messages;
+mod open_calls;
 mod state_delta;
 mod run_boundary;
 mod adapter;

@@ -5,7 +5,7 @@ use super::message_buffer::MessageBuffer;
 use super::messages::{self, StreamedMessages};
 use crate::dialect::adapter::{CanonicalSink, DialectAdapter, ReleasedEvents, UnreadableEvent};
 use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
-use crate::dialect::event_shapes::{flatten_parts, restore_chunk, stringify_value, supply_result_id, write_as_json};
+use crate::dialect::event_shapes::{flatten_parts, restore_chunk, supply_result_id};
 use crate::dialect::row::EventRow;
 use crate::dialect::table::{Dialect, PeerDialect};
 use crate::event::{Event, EventType, Field};
@@ -66,7 +66,7 @@ impl DialectAdapter for SocialAppAdapter {
             EventType::ToolCallResult => {
                 self.open_calls.strip_result(&mut parts);
                 supply_result_id(&mut parts);
-                stringify_value(&mut parts, Field::Content);
+                calls::read_result(&mut parts);
             }
             _ => {}
         }
@@ -120,7 +120,7 @@ impl DialectAdapter for SocialAppAdapter {
             EventType::ToolCallEnd => self.open_calls.write_repeats(outgoing),
             EventType::ToolCallResult => {
                 flatten_parts(outgoing, false);
-                write_as_json(outgoing, Field::Content);
+                calls::write_result(outgoing);
                 self.open_calls.write_result(outgoing);
             }
             _ => {}

@@ -1,19 +1,25 @@
 //! Tool calls: every event repeats the start's members, and one event has all arguments as an object.
 
 use super::event_list::EventList;
-use super::members::tool_call;
+use super::members::{ERROR, tool_call};
 use crate::codec::json;
 use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
-use crate::dialect::event_shapes::{stringify_value, tool_result_id};
+use crate::dialect::event_shapes::{stringify_value, tool_result_id, write_as_json};
 use crate::dialect::{carry, memory_limits};
 use crate::event::{
-    Event, EventType, Field, IdMap, Json, JsonType, Member, MemberKey, Members, find_member, get, get_owned, set,
+    Event, EventType, Field, IdMap, Json, JsonType, Member, MemberKey, Members, find_member, get, get_owned, remove,
+    set,
 };
 use std::borrow::Cow;
 
 /// Stores the events merged into this one, and the members added to it.
 pub(super) const BUFFERED_EVENTS: &str = "$events";
 pub(super) const FILLED_MEMBERS: &str = "$filled";
+
+/// Stores the error that is shown because there is no answer, or no result.
+const SHOWN_ERROR: &str = "$error";
+/// Stores the result of a call whose error is shown.
+const NO_RESULT: &str = "$result";
 
 /// The members of a call's start event that its later events repeat.
 #[derive(Debug, Clone, Default)]
@@ -197,6 +203,56 @@ fn add_missing(own: &mut Members<'static>, key: MemberKey<'static>, value: &Json
     if !own.iter().any(|(name, _)| *name == key) {
         own.push((key, value.clone()));
     }
+}
+
+/// Returns the text of an error that is shown in place of what it kept from coming, and notes the error.
+pub(super) fn take_error_text(own: &mut Members<'_>) -> Option<Json<'static>> {
+    let is_nothing = |error: &Json<'_>| matches!(error.as_str(), "null" | "\"\"" | "[]" | "{}" | "false");
+    let at = own.iter().position(|(key, error)| carry::is_named(key, ERROR) && !is_nothing(error))?;
+    let (_, error) = own.remove(at);
+    let text = error.to_string_value();
+    own.push((carry::extension_key(SHOWN_ERROR), error));
+    Some(text)
+}
+
+/// Restores the error from its note if this text is the error's: a client may have changed either.
+pub(super) fn restore_error(outgoing: &mut OutgoingEvent<'_>, text: &Json<'_>) -> bool {
+    let error = find_member(&outgoing.extensions, SHOWN_ERROR).map(Json::to_string_value);
+    if !error.is_some_and(|error| error.is_same(text)) {
+        return false;
+    }
+    if let Some(error) = carry::take(&mut outgoing.extensions, SHOWN_ERROR) {
+        outgoing.extensions.push((carry::extension_key(ERROR), error));
+    }
+    true
+}
+
+/// Reads a result. A call that failed without one shows its error.
+pub(super) fn read_result(parts: &mut IncomingEvent<'_>) {
+    let is_nothing = |result: &Json<'_>| result.is_null() || result.is_str("");
+    let has_result = parts.event.get(Field::Content).is_some_and(|result| !is_nothing(result));
+    if !has_result
+        && !parts.restored_fields.contains(&Field::Content)
+        && let Some(error) = take_error_text(&mut parts.extensions)
+    {
+        let result = parts.event.remove(Field::Content);
+        parts.extensions.extend(result.map(|result| (carry::extension_key(NO_RESULT), result)));
+        return parts.event.set(Field::Content, error);
+    }
+    stringify_value(parts, Field::Content);
+}
+
+/// Writes a result as its original value, or the error that is shown in its place.
+pub(super) fn write_result(outgoing: &mut OutgoingEvent<'_>) {
+    let text = get_owned(&outgoing.members, Field::Content);
+    if text.is_some_and(|text| restore_error(outgoing, &text)) {
+        match carry::take(&mut outgoing.extensions, NO_RESULT) {
+            Some(result) => set(&mut outgoing.members, MemberKey::Known(Field::Content), result),
+            None => drop(remove(&mut outgoing.members, Field::Content)),
+        }
+        return;
+    }
+    write_as_json(outgoing, Field::Content);
 }
 
 /// Marks arguments that were text instead of the usual object.

@@ -3,6 +3,9 @@
 /// The only stage that §3.3 and §3.4 print for calls and text; using it for agents without stages is a guess.
 const STAGE_FILLER: (&str, &str) = ("stage", "\"worker\"");
 
+/// Name of the member for what failed, of a text and of a result.
+pub(super) const ERROR: &str = "error";
+
 /// Members of TEXT_MESSAGE_END (§3.4).
 pub(super) mod text_end {
     pub(crate) const TEXT: &str = "answer";
@@ -22,7 +25,7 @@ pub(super) mod text_end {
         ("key_points", "[]"),
         (RESULT_TYPE, "\"unknown\""),
         ("suggested_actions", "[]"),
-        ("error", "null"),
+        (crate::dialect::social_app::members::ERROR, "null"),
         ("ui_schema", "{}"),
     ];
 }
@@ -34,8 +37,12 @@ pub(super) mod tool_call {
     pub(crate) const STAGE: &str = crate::dialect::social_app::members::STAGE_FILLER.0;
     pub(crate) const TOOL_CALL_ARGS: &str = "tool_call_args";
     /// required members besides the content, with neutral values
-    pub(crate) const FILLERS: &[(&str, &str)] =
-        &[("role", "\"tool\""), START_FILLERS[0], ("status", "\"success\""), ("error", "null")];
+    pub(crate) const FILLERS: &[(&str, &str)] = &[
+        ("role", "\"tool\""),
+        START_FILLERS[0],
+        ("status", "\"success\""),
+        (crate::dialect::social_app::members::ERROR, "null"),
+    ];
     /// required members of a start, with neutral values
     pub(crate) const START_FILLERS: &[(&str, &str)] = &[crate::dialect::social_app::members::STAGE_FILLER];
 }

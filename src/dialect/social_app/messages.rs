@@ -7,7 +7,8 @@
 //!                                         ├── the run fails ──▶ one event, without an end
 //!                                         └── a call, a result, a snapshot ──▶ one event for each part
 //! ```
-//! The lengths of the pieces are noted so that they can be restored. Other events between the pieces are not noted.
+//! The lengths of the pieces are noted so that they can be restored. Other events between the pieces are not noted. An
+//! error without an answer becomes the text, and so does the JSON of an answer that is not a string.
 
 use super::calls::{self, FILLED_MEMBERS};
 use super::members::text_end;
@@ -36,6 +37,9 @@ pub(super) const ACTIVITY_SUFFIX: &str = ":ui_schema";
 
 /// Stores the answer in an end event whose text had already been streamed.
 const SECOND_ANSWER: &str = "$answer";
+
+/// Marks text that is the JSON of the answer.
+const ANSWER_AS_JSON: &str = "$json_answer";
 
 /// Number of messages to remember; the oldest are dropped first.
 const STREAMED_LIMIT: usize = 1024;
@@ -97,16 +101,26 @@ impl StreamedMessages {
             take_role(&mut own);
         }
         let is_new = part.is_some() || open.is_none_or(|has_text| !has_text);
-        let left = match text {
-            Some(text) if text.json_type() == JsonType::String && is_named && is_new => {
-                for piece in split_text(&text, pieces.as_ref()) {
-                    let content = Event::new(EventType::TextMessageContent).with(Field::MessageId, id.clone());
-                    sink.emit(content.with(Field::Delta, piece));
-                }
-                second_answer
-            }
-            other => second_answer.or(other),
+        let shows_text = is_named && is_new;
+        let is_written_by_gateway = pieces.is_some() || part.is_some() || second_answer.is_some();
+        let error = match shows_text && !is_written_by_gateway && text.as_ref().is_none_or(is_nothing) {
+            true => calls::take_error_text(&mut own),
+            false => None,
         };
+        let (shown, left) = match text {
+            text if error.is_some() => (error, text),
+            Some(text) if text.is_null() || !shows_text => (None, second_answer.or(Some(text))),
+            Some(text) if text.json_type() == JsonType::String => (Some(text), second_answer),
+            Some(value) => {
+                carry::add_note(&mut own, ANSWER_AS_JSON);
+                (Some(Json::string(value.as_str())), second_answer)
+            }
+            None => (None, second_answer),
+        };
+        for piece in shown.iter().flat_map(|text| split_text(text, pieces.as_ref())) {
+            let content = Event::new(EventType::TextMessageContent).with(Field::MessageId, id.clone());
+            sink.emit(content.with(Field::Delta, piece));
+        }
         own.extend(left.map(|text| (carry::extension_key(text_end::TEXT), text)));
         if is_named {
             emit_activity(&id, &mut own, sink);
@@ -118,6 +132,10 @@ impl StreamedMessages {
         carry::pack(&mut event, dialect.name, own);
         sink.emit(event);
     }
+}
+
+fn is_nothing(answer: &Json<'_>) -> bool {
+    answer.is_null() || answer.is_str("")
 }
 
 /// Returns the role of a new message. A role that AG-UI text messages cannot have stays in `own`.
@@ -197,7 +215,20 @@ pub(super) fn build_questions(finish: &mut Event<'_>) -> Vec<Event<'static>> {
 /// Adds the required members to a merged message, and moves the dialect's own members out of it.
 pub(super) fn write(outgoing: &mut OutgoingEvent<'_>) {
     if let Some(own) = carry::take(&mut outgoing.canonical, EXTENSIONS) {
-        for (key, value) in json::parse_message(&own).map(crate::event::into_owned_members).unwrap_or_default() {
+        let mut own = json::parse_message(&own).map(crate::event::into_owned_members).unwrap_or_default();
+        let text = find_member(&own, text_end::TEXT).cloned();
+        let is_error = text.as_ref().is_some_and(|text| calls::restore_error(outgoing, text));
+        if is_error {
+            carry::take(&mut own, text_end::TEXT);
+        }
+        let is_value = carry::take(&mut outgoing.extensions, ANSWER_AS_JSON).is_some();
+        if let Some(value) = text
+            .filter(|_| is_value && !is_error)
+            .and_then(|text| json::parse_value(&text.text()?).map(Json::into_owned))
+        {
+            set(&mut own, carry::extension_key(text_end::TEXT), value);
+        }
+        for (key, value) in own {
             if key == MemberKey::Known(Field::Role) && get(&outgoing.extensions, Field::Role).is_some() {
                 continue;
             }
@@ -207,7 +238,7 @@ pub(super) fn write(outgoing: &mut OutgoingEvent<'_>) {
             }
             set(&mut outgoing.extensions, key, value);
         }
-        if find_member(&outgoing.extensions, text_end::TEXT).is_none() {
+        if !is_error && find_member(&outgoing.extensions, text_end::TEXT).is_none() {
             outgoing.extensions.push((carry::extension_key(text_end::TEXT), Json::EMPTY_STRING));
         }
         calls::add_fillers(outgoing, text_end::FILLERS);

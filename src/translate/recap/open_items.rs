@@ -55,6 +55,8 @@ impl RecapItems {
         let id = item_id(what, event);
         match self.is_ended(what, &id) {
             Some(true) => self.fold_item(what, &id, list, side),
+            // It starts again behind the snapshot that removed it.
+            Some(false) if self.find(what, &id).is_some_and(|open| open.is_lost) => {}
             // Already open: no client accepts a second start, so nothing it received depends on this one.
             Some(false) => return,
             None => {}

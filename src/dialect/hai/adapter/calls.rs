@@ -1,6 +1,7 @@
 //! Writes calls, each in a message of the client.
 
 use super::HaiAdapter;
+use super::texts::hide;
 use crate::dialect::adapter::ReleasedEvents;
 use crate::dialect::carry;
 use crate::dialect::event_parts::ABSENT_FIELDS;
@@ -43,7 +44,44 @@ impl HaiAdapter {
                 self.kept_messages.record_message(&message);
             }
         }
+        if !self.last_message.is_native() {
+            self.open_calls.start(&call);
+        }
         released.with_event(call, canonical_type)
+    }
+
+    /// Writes arguments, unless the client does not have the call: it would fail.
+    pub(super) fn write_call_arguments<'a>(
+        &mut self,
+        event: Event<'a>,
+        canonical_type: Option<&'static str>,
+        mut released: ReleasedEvents<'a>,
+    ) -> ReleasedEvents<'a> {
+        if self.open_calls.add_arguments(&event) {
+            return released.with_event(event, canonical_type);
+        }
+        hide(event, canonical_type, &mut released);
+        released
+    }
+
+    /// Writes a snapshot, and behind it again the open calls that it lacks.
+    pub(super) fn write_snapshot<'a>(
+        &mut self,
+        snapshot: Event<'a>,
+        mut released: ReleasedEvents<'a>,
+    ) -> ReleasedEvents<'a> {
+        if self.open_calls.is_empty() {
+            return released.with_event(snapshot, None);
+        }
+        let missing = self.open_calls.missing_events(&snapshot);
+        released.push_event(snapshot, None);
+        for event in missing {
+            if let Some(message) = event.get(Field::ParentMessageId).or(event.get(Field::ToolCallId)) {
+                self.last_message.add(message);
+            }
+            released.push_event(event, Some(""));
+        }
+        released
     }
 
     /// Marks a call whose parent a reader would take for another one.
