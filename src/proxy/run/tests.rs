@@ -10,5 +10,5 @@ fn future_size<A, B, C, F: Future>(_: fn(A, B, C) -> F) -> usize {
 #[test]
 fn keeps_a_waiting_run_small() {
     let size = future_size(RunTask::run) + size_of::<RunTask>();
-    assert!(size <= 4080, "{size}");
+    assert!(size <= 4112, "{size}");
 }
