@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
 use super::kind;
-use super::memory_limit::CONNECTIONS;
+use super::memory_limit::{CONNECTIONS, mebibytes};
 use super::section::{Derived, Required, section};
 pub(crate) use super::text::{Scalar, ScalarOrList, Spanned, Text};
 use super::text::{scalar_or_mapping, text};
@@ -89,18 +89,21 @@ section! {
         pub request_body: Scalar<kind::Size> = text("8MiB");
         /// Memory for all request bodies together, until their agents have received them; beyond it requests are
         /// refused with 503. One caller, or one network without a credential, may use a quarter. One body always fits.
-        pub(crate) request_bodies: Scalar<kind::Size> = text("64MiB");
+        /// Defaults to 64MiB, or an eighth of the memory limit if that is less.
+        pub(crate) request_bodies: Scalar<kind::Size> = mebibytes(64);
         /// The largest SSE frame accepted from an agent; a larger one ends the run with an error.
         pub(crate) frame: Scalar<kind::Size> = text("10MiB");
         /// Bytes buffered for one slow client before reading from its agent pauses.
         pub(crate) client_buffer: Scalar<kind::Size> = text("16KiB");
         /// Memory for all runs together whose reading pauses for a slow client; beyond it the client that has read
         /// nothing for longest is disconnected, of the caller that holds most. It has 5 s to read a large event.
-        pub(crate) client_buffers: Scalar<kind::Size> = text("32MiB");
+        /// Defaults to 32MiB, or a sixteenth of the memory limit if that is less.
+        pub(crate) client_buffers: Scalar<kind::Size> = mebibytes(32);
         /// Memory for the unfinished events of all agents, and for what the translations of all runs remember; beyond
         /// it, runs read no further, and end with an error if for 10 s no run returns memory. 8 KiB of each run are
-        /// free, and a caller with more than half of it leaves the rest to others.
-        pub(crate) run_memory: Scalar<kind::Size> = text("64MiB");
+        /// free, and a caller with more than half of it leaves the rest to others. Defaults to 64MiB, or an
+        /// eighth of the memory limit if that is less.
+        pub(crate) run_memory: Scalar<kind::Size> = mebibytes(64);
         /// The largest request head, including the request target; a larger one is refused. At least 8KiB.
         pub(crate) header_bytes: Scalar<kind::HeadSize> = text("16KiB");
         /// The maximum number of header fields in a request.

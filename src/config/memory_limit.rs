@@ -1,5 +1,7 @@
-//! The memory that the system allows the process, from which the default number of connections follows.
+//! The memory that the system allows the process, from which the default number of connections and the default bounds
+//! in bytes follow.
 
+use super::text::{Scalar, text};
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -11,6 +13,13 @@ const DEFAULT_CONNECTIONS: usize = 8192;
 /// Memory for each connection, and for each HTTP/2 request. One takes at most about 64 KiB: its head or its run, and
 /// what is buffered for it. The other half is for the program and for the bounds in bytes.
 const CONNECTION_MEMORY: usize = 128 << 10;
+
+/// Memory in which the process has its whole bounds in bytes. They are 192 MiB together, and an allocator needs a tenth
+/// more than is counted; with half of them, a process with 256 MiB survives all of them at their worst together.
+const WHOLE_BOUNDS_MEMORY: usize = 512 << 20;
+
+/// The least that a bound in bytes is by default, in MiB: `replay.run_bytes` and a few large bodies.
+const LEAST_BOUND: usize = 4;
 
 /// The default of `limits.connections`.
 pub(super) static CONNECTIONS: LazyLock<NonZeroUsize> = LazyLock::new(|| connections_in(*MEMORY));
@@ -25,6 +34,16 @@ static MEMORY: LazyLock<Option<usize>> = LazyLock::new(|| {
 /// Returns whether the process may use less than this memory.
 pub(crate) fn is_memory_below(bytes: usize) -> bool {
     MEMORY.is_some_and(|memory| memory < bytes)
+}
+
+/// Returns the default of a bound of so many MiB, of which a process with little memory has a part.
+pub(super) fn mebibytes<K>(whole: usize) -> Scalar<K> {
+    text(&format!("{}MiB", bound_in(*MEMORY, whole)))
+}
+
+fn bound_in(memory: Option<usize>, whole: usize) -> usize {
+    let memory = memory.unwrap_or(WHOLE_BOUNDS_MEMORY).min(WHOLE_BOUNDS_MEMORY);
+    (whole * (memory >> 20) / (WHOLE_BOUNDS_MEMORY >> 20)).max(LEAST_BOUND)
 }
 
 fn connections_in(memory: Option<usize>) -> NonZeroUsize {
@@ -68,6 +87,15 @@ mod tests {
             [(None, 8192), (Some(256 << 20), 2048), (Some(64 << 20), 512), (Some(1 << 40), 8192), (Some(1), 1)]
         {
             assert_eq!(connections_in(memory).get(), connections, "{memory:?}");
+        }
+    }
+
+    #[test]
+    fn halves_bounds_in_bytes_in_half_of_the_memory() {
+        for (memory, bound) in
+            [(None, 64), (Some(1 << 40), 64), (Some(512 << 20), 64), (Some(256 << 20), 32), (Some(1), 4)]
+        {
+            assert_eq!(bound_in(memory, 64), bound, "{memory:?}");
         }
     }
 

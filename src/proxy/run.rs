@@ -307,7 +307,7 @@ impl RunTask {
     /// Reads at least one piece of the body, plus any others that are ready.
     async fn read_batch(&mut self, session: &mut Session) -> ControlFlow<ReadEnd> {
         self.backlog.wait_for_turn().await;
-        self.pace.wait_for_events().await;
+        self.pace.wait_for_events(|| session.raise_low_water_mark()).await;
         if !self.memory.try_grow()
             && let Err(reason) = self.wait_for_memory().boxed().await
         {

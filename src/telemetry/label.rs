@@ -177,7 +177,9 @@ labels! {
         TlsTimeout = "tls_timeout",
         /// too few bytes arrived in time to detect the protocol
         NoData = "silent",
-        /// not HTTP/1, or a request head over the size limit
+        /// a request head over `limits.header_bytes` or `limits.headers`, over HTTP/1.1
+        HeadTooLarge = "head_too_large",
+        /// neither HTTP/1.1 nor HTTP/2, or an invalid request head
         NotHttp = "not_http",
     }
 

@@ -257,9 +257,12 @@ async fn bounds_series_whatever_clients_and_agents_send() {
     assert_eq!(gateway.metric(&refusals("origin_not_allowed")).await, 4.0);
     // Two invalid Host fields, and a body without messages.
     assert_eq!(gateway.metric(&refusals("invalid_request")).await, 12.0);
-    let broken = r#"diglot_connections_refused_total{listener="127.0.0.1:0",plane="data",reason="not_http"}"#;
+    let refused = |reason| {
+        format!(r#"diglot_connections_refused_total{{listener="127.0.0.1:0",plane="data",reason="{reason}"}}"#)
+    };
     // Counted when the connection has ended, which may be after its client has.
-    gateway.wait_for_metric(broken, 8.0).await;
+    gateway.wait_for_metric(&refused("not_http"), 4.0).await;
+    gateway.wait_for_metric(&refused("head_too_large"), 4.0).await;
     let odd = r#"diglot_requests_total{code="405",method="OTHER",route="run"}"#;
     assert_eq!(gateway.metric(odd).await, 8.0);
 }

@@ -345,6 +345,8 @@ async fn applies_the_configured_head_limits() {
     let target = |length: usize| post(&format!("/run?{}", "x".repeat(length)), "", INPUT).into_bytes();
     assert_eq!(reply_statuses(gateway.data, &target(7 << 10)).await, [200]);
     assert_eq!(reply_statuses(gateway.data, &target(9 << 10)).await, [431]);
+    let refused = r#"diglot_connections_refused_total{listener="127.0.0.1:0",plane="data",reason="head_too_large"}"#;
+    gateway.wait_for_metric(refused, 4.0).await;
     // hyper keeps the length of a target in 16 bits.
     let wide = Gateway::start(Setup {
         upstreams: &[agent.url()],

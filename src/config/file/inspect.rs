@@ -1,6 +1,7 @@
 //! Keys for the inspector.
 
 use crate::config::kind;
+use crate::config::memory_limit::mebibytes;
 use crate::config::section::section;
 use crate::config::text::{Scalar, text};
 
@@ -11,8 +12,8 @@ section! {
         /// The maximum number of runs that are kept, including running ones. The run that ended first is evicted first.
         pub(crate) runs: Scalar<kind::Count> = text("5000");
         /// The maximum memory for all runs together. Beyond it, ended runs are evicted; then nothing more is kept of
-        /// running ones. A size.
-        pub(crate) bytes: Scalar<kind::Size> = text("32MiB");
+        /// running ones. A size. Defaults to 32MiB, or a sixteenth of the memory limit if that is less.
+        pub(crate) bytes: Scalar<kind::Size> = mebibytes(32);
         /// The maximum memory for one run, of which the beginning is kept. A size.
         pub(crate) run_bytes: Scalar<kind::Size> = text("8MiB");
         /// Time for which a run is kept after its end. A duration.

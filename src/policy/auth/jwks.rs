@@ -42,6 +42,10 @@ const MAX_RETRY_DELAY: Duration = Duration::from_secs(60);
 /// Longest time that a request waits for a fetch.
 const FETCH_WAIT: Duration = Duration::from_millis(1200);
 
+/// Maximum number of requests that wait for a fetch. Each may hold 64 KiB of a body (HTTP/2), and a sidecar has 256
+/// MiB.
+const MAX_WAITING: usize = 256;
+
 pub(super) struct TokenIssuer {
     pub(crate) name: Arc<str>,
     pub(crate) settings: Settings,
@@ -412,22 +416,31 @@ impl RemoteJwks {
 
     /// Waits for the current fetch, or starts one unless the last was too recent.
     async fn await_refresh(&self) {
-        let mut state = self.state.subscribe();
-        let ended = state.borrow().completed;
+        let ended = self.state.borrow().completed;
         let some = self.keys.load().is_some();
         if some && self.state.send_if_modified(|state| state.request_fetch(Instant::now())) {
             self.wake.notify_one();
         }
-        if state.borrow_and_update().phase == FetchPhase::Fetching {
-            // After a timeout, the caller simply does not find the key.
-            let _ = timeout(FETCH_WAIT, state.wait_for(|state| state.completed > ended)).await;
-        }
+        await_fetch(&self.state, ended).await;
+    }
+}
+
+/// Waits for a fetch in progress to be completed after `ended` others. After a timeout, or if too many wait, the caller
+/// simply does not find the key.
+async fn await_fetch(state: &watch::Sender<FetchState>, ended: u64) {
+    if state.receiver_count() >= MAX_WAITING {
+        return;
+    }
+    let mut state = state.subscribe();
+    if state.borrow_and_update().phase == FetchPhase::Fetching {
+        let _ = timeout(FETCH_WAIT, state.wait_for(|state| state.completed > ended)).await;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use futures_util::FutureExt;
 
     #[test]
     fn refetches_for_unknown_keys_once_per_cool_down() {
@@ -442,6 +455,20 @@ mod tests {
         state.phase = asleep;
         assert!(!state.request_fetch(at(2)) && !state.request_fetch(at(30)) && state.phase == asleep);
         assert!(state.request_fetch(at(31)));
+    }
+
+    #[tokio::test]
+    async fn limits_the_requests_that_wait() {
+        let phase = FetchPhase::Fetching;
+        let state = FetchState { phase, completed: 0, refetch_after: Instant::now(), failure: None };
+        let state = watch::Sender::new(state);
+        let mut waiting: Vec<_> = (0..MAX_WAITING).map(|_| Box::pin(await_fetch(&state, 0))).collect();
+        for request in &mut waiting {
+            assert!(request.now_or_never().is_none(), "it waits");
+        }
+        assert!(await_fetch(&state, 0).now_or_never().is_some(), "one more does not");
+        drop(waiting);
+        assert!(await_fetch(&state, 0).now_or_never().is_none());
     }
 
     #[test]

@@ -91,6 +91,7 @@ where
     let mut is_closing = false;
     let CapturedStream { body, run, framing, head } = loop {
         let served = poll_fn(|cx| match Pin::new(&mut *connection).poll(cx) {
+            Poll::Ready(Err(why)) if why.is_parse_too_large() => Poll::Ready(Err(ConnectionRejectReason::HeadTooLarge)),
             // Any other error belongs to a request that is counted elsewhere.
             Poll::Ready(Err(why)) if why.is_parse() => Poll::Ready(Err(ConnectionRejectReason::NotHttp)),
             Poll::Ready(_) => Poll::Ready(Ok(None)),

@@ -1,6 +1,7 @@
 //! One request and its response, over either version of HTTP.
 
 use super::http1_exchange::{EARLY_STALL_TIMEOUT, Http1Exchange};
+use super::low_water_mark::RaisedLowWaterMark;
 use super::request_head::AgentRequestHead;
 use bytes::Bytes;
 use http::response;
@@ -87,6 +88,14 @@ impl AgentExchange {
     pub(super) const fn limit_reads(&mut self, bytes: usize) {
         if let AgentExchange::Http1(exchange) = self {
             exchange.limit_reads(bytes);
+        }
+    }
+
+    /// Lets few bytes wake nobody until the mark is dropped. Over HTTP/2, runs share their connection.
+    pub(super) fn raise_low_water_mark(&self) -> Option<RaisedLowWaterMark<'_>> {
+        match self {
+            AgentExchange::Http1(exchange) => exchange.raise_low_water_mark(),
+            AgentExchange::Http2(_) | AgentExchange::Released => None,
         }
     }
 

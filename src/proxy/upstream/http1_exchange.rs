@@ -8,6 +8,7 @@
 //! holds only its connection: all reads of bodies on a thread share one buffer, in which they are decoded.
 
 use super::http1_body::Http1Body;
+use super::low_water_mark::RaisedLowWaterMark;
 use http::header::{self, AsHeaderName, HeaderMap, HeaderName, HeaderValue};
 use http::{StatusCode, response};
 use pingora_core::protocols::{Stream, UniqueIDType};
@@ -15,6 +16,7 @@ use pingora_core::{BError, Error, ErrorType};
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
+use std::os::fd::BorrowedFd;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -203,6 +205,13 @@ impl Http1Exchange {
     /// Limits the bytes of each following read of the body.
     pub(super) const fn limit_reads(&mut self, bytes: usize) {
         self.max_read = bytes;
+    }
+
+    /// Lets less than a whole read wake nobody until the mark is dropped.
+    #[expect(unsafe_code, reason = "pingora's streams give their descriptor as a number")]
+    pub(super) fn raise_low_water_mark(&self) -> Option<RaisedLowWaterMark<'_>> {
+        // SAFETY: it is open for as long as `connection`, which owns it and is borrowed for as long as the mark.
+        RaisedLowWaterMark::new(unsafe { BorrowedFd::borrow_raw(self.id()) })
     }
 
     /// Passes the next piece of the body to `take`. Returns `false` at the end. Cancel safe.

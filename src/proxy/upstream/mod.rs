@@ -21,6 +21,7 @@ mod upstream_tls;
 mod upstream_request;
 mod request_head;
 mod http1_body;
+mod low_water_mark;
 mod http1_exchange;
 mod agent_exchange;
 mod h2_pool;

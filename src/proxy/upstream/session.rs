@@ -3,6 +3,7 @@
 use super::agent_exchange::{SendError, SendProgress};
 use super::dialer::PooledConnection;
 use super::in_flight::InFlightGuard;
+use super::low_water_mark::RaisedLowWaterMark;
 use super::pingora_errors;
 use super::request_head::AgentRequestHead;
 use super::upstream_endpoint::UpstreamEndpoint;
@@ -121,6 +122,11 @@ impl Session {
     /// Limits how many bytes the next reads of the body return. Over HTTP/2, they return what has been received.
     pub(in crate::proxy) const fn limit_reads(&mut self, bytes: usize) {
         self.connection.exchange.limit_reads(bytes);
+    }
+
+    /// Lets few bytes of the agent wake nobody until the mark is dropped.
+    pub(in crate::proxy) fn raise_low_water_mark(&self) -> Option<RaisedLowWaterMark<'_>> {
+        self.connection.exchange.raise_low_water_mark()
     }
 
     /// Passes the next available piece of the body to `take`. Returns `false` at the end. Cancel safe. The error is
