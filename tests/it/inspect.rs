@@ -245,6 +245,37 @@ async fn keeps_no_more_than_the_bounds() {
 }
 
 #[tokio::test]
+async fn a_flood_of_refusals_leaves_other_runs() {
+    let agent = Agent::with_response(HEAD.to_owned() + &run_beginning() + CLOSED);
+    let run_dir = RunDir::new();
+    let route = "client: ag-ui, agent: ag-ui, inspect: events";
+    let gateway = start(&agent, &run_dir, "inspect: {runs: 10}", route).await;
+    let outcomes = || -> Vec<String> {
+        let runs = run_dir.lines("/inspect/v1/runs");
+        runs.iter().map(|run| run["outcome"].as_str().unwrap_or_default().to_owned()).collect()
+    };
+    for _ in 0..4 {
+        post_run(gateway.data, "/chat").await;
+        run_dir.last_run().await;
+    }
+    for _ in 0..40 {
+        assert_eq!(send_request(gateway.data, post("/chat", "", "{\"threadId\": 1}")).await.status, 400);
+    }
+    run_dir.last_run().await;
+    let kept = outcomes();
+    assert!(kept.len() <= 10, "{kept:?}");
+    assert_eq!(kept.iter().filter(|outcome| *outcome == "upstream_error").count(), 4, "{kept:?}");
+    assert!(kept.iter().any(|outcome| outcome == "refused"), "{kept:?}");
+    // They are no less bounded by it than refusals are.
+    for _ in 0..12 {
+        post_run(gateway.data, "/chat").await;
+        run_dir.last_run().await;
+    }
+    let kept = outcomes();
+    assert!(kept.len() <= 10 && kept.iter().any(|outcome| outcome == "refused"), "{kept:?}");
+}
+
+#[tokio::test]
 async fn never_keeps_what_a_route_redacts() {
     let body = INPUT.replace("\"hi\"", "\"card 4111111111111111\"");
     let frame = "data: {\"type\":\"TEXT_MESSAGE_CHUNK\",\"messageId\":\"m\",\"delta\":\"ok 4111111111111111\",\"metadata\":{\"pin\":\"s3cret\"}}\n\n";
