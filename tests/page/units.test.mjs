@@ -15,6 +15,7 @@ import { bytes, duration } from "../../src/admin/page/numbers.mjs";
 import { exampleOf, payloadOf } from "../../src/admin/page/playground_parts.mjs";
 import { filterInSlices, ROW_LANGUAGE, RowBook } from "../../src/admin/page/row_book.mjs";
 import { RUN_LANGUAGE } from "../../src/admin/page/runs_view.mjs";
+import { SecretMask } from "../../src/admin/page/secrets.mjs";
 import { curlOf, quote, reportOf } from "../../src/admin/page/take_along.mjs";
 import { verdictOf } from "../../src/admin/page/verdict.mjs";
 import { linesInView, topToShow } from "../../src/admin/page/virtual_list.mjs";
@@ -238,6 +239,35 @@ test("reports without data if only events are recorded, and lets no data end its
   assert.doesNotMatch(report("events"), /```/);
   for (const mode of ["full", "events"]) assert.doesNotMatch(report(mode), /[\u001b\u202e]/);
   assert.doesNotMatch(report("events"), /(^|[^\\])<img/m);
+});
+
+test("masks in a report what looks like a secret, and says how often", () => {
+  const args = JSON.stringify({ to: "ada@example.org", api_key: "letmein", q: "select 1" });
+  const agent = { type: "TOOL_CALL_ARGS", data: JSON.stringify({
+    type: "TOOL_CALL_ARGS", toolCallId: "call_Ab12Cd34Ef56Gh78Ij90", delta: args, big: 1,
+    state: { auth: "Authorization: Bearer abcdef0123456789", login: "https://bob:hunter2@db.example/x", hash: "9f86d081884c7d659a2feaa0c55ad015",
+      jwt: "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln", note: "key sk-proj-0123456789abcdef, password=swordfish&x=1", people: { "eve@example.org": 1 } },
+    max_tokens: "100", run: "0190a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b", prose: "An ordinary-sentence-with-many-words/and/a/path stays." }) };
+  const row = { n: 1, at_ms: 1, agent, client: [], cause: "changed", repairs: [], losses: [], note: null };
+  const run = { ...detailOf(STORY_IDS.hostile, NOW), mode: "full", thread_id: "carol@example.org" };
+  const text = reportOf(run, { remarkable: [row] }, [{ text: "refused: token=abc123" }]);
+  for (const secret of ["ada@", "letmein", "abcdef0123456789", "hunter2", "9f86d0", "eyJhb", "sk-proj", "swordfish", "eve@", "carol@", "abc123"])
+    assert.ok(!text.includes(secret), `${secret}: ${text}`);
+  for (const kept of ["select 1", "call_Ab12Cd34Ef56Gh78Ij90", '"max_tokens":"100"', "0190a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b", "db.example/x", "many-words/and/a/path stays.", "&x=1"])
+    assert.ok(text.includes(kept), `${kept}: ${text}`);
+  assert.match(text, /## Masked\n\n/);
+  assert.match(text, /- e-mail addresses: 3\n/);
+  const none = reportOf({ ...run, thread_id: "t" }, { remarkable: [{ ...row, agent: { type: "X", data: '{"n":1.0}' } }] }, []);
+  assert.match(none, /Nothing looked like a secret/);
+  assert.match(none, /\{"n":1\.0\}/, "data without a secret stays as it was sent");
+});
+
+test("masks hostile data in bounded time", () => {
+  for (const piece of ["eyJ-", "a", "://", "bearer ", "token", "-----BEGIN ", "a@a.", "password=", '{"']) {
+    const started = performance.now();
+    new SecretMask().maskData(piece.repeat(2_000_000 / piece.length));
+    assert.ok(performance.now() - started < 2_000, piece);
+  }
 });
 
 test("says everything in both languages, with the same values", () => {
