@@ -140,7 +140,7 @@ test("folds a client's events into messages and state", () => {
   ];
   for (const event of events) fold.apply(event);
   assert.deepEqual(fold.messages.map(({ id, role }) => `${id} ${role}`), ["u user", "m assistant", "r tool", "n developer"]);
-  assert.deepEqual([fold.messages[1].content, fold.messages[1].toolCalls], ["Hello", [{ id: "c", function: { name: "f", arguments: "{}" } }]]);
+  assert.deepEqual([fold.messages[1].content, fold.messages[1].toolCalls], ["Hello", [{ id: "c", type: "function", function: { name: "f", arguments: "{}" } }]]);
   assert.deepEqual([fold.state, fold.problems.length], [{ n: 2 }, 2]);
 });
 
@@ -288,6 +288,7 @@ test("holds a conversation as an AG-UI client, and writes its next request", () 
     { type: "STATE_SNAPSHOT", snapshot: { count: 1 } },
     { type: "RUN_FINISHED", threadId: "t", runId: "r", outcome: { type: "interrupt", interrupts: [{ id: "i1", reason: "sure" }] } },
   ];
+  conversation.accept();
   for (const event of events) conversation.apply(event);
   assert.deepEqual([conversation.isEnded, conversation.interrupts[0].id], [true, "i1"]);
   const resume = [{ interruptId: "i1", status: "resolved", payload: true }];
@@ -305,6 +306,32 @@ test("holds a conversation as an AG-UI client, and writes its next request", () 
   assert.deepEqual(conversation.fold.messages.map(({ id }) => id).slice(1), ["m1", "a1"]);
   for (const broken of [undefined, 5, { type: "MESSAGES_SNAPSHOT" }]) conversation.apply(broken);
   assert.equal(conversation.fold.problems.length, 1);
+});
+
+test("keeps a message that was refused out of the conversation, until it is accepted", () => {
+  const conversation = new Conversation();
+  const users = () => conversation.fold.messages.filter(({ role }) => role === "user").map(({ content }) => content);
+  conversation.start("one");
+  conversation.accept();
+  conversation.apply({ type: "TOOL_CALL_START", toolCallId: "c1", toolCallName: "ask" });
+  conversation.apply({ type: "RUN_FINISHED", outcome: { type: "interrupt", interrupts: [{ id: "i1", reason: "sure" }] } });
+  conversation.start("two");
+  conversation.takeBack();
+  assert.deepEqual([users(), conversation.unsent, conversation.interrupts.length, conversation.isEnded], [["one"], ["two"], 1, true]);
+  assert.deepEqual(conversation.start("three").messages.map(({ content }) => content).filter(Boolean), ["one", "three"]);
+  // Written only, and then another one.
+  conversation.start("four");
+  assert.deepEqual([users(), conversation.unsent], [["one", "four"], ["two", "three"]]);
+  // Refused, and then the same request is accepted: somebody typed the credential that was missing.
+  conversation.takeBack();
+  assert.deepEqual(users(), ["one"]);
+  conversation.accept();
+  assert.deepEqual([users(), conversation.unsent], [["one", "four"], ["two", "three"]]);
+  // Results of calls go with the request that sends them.
+  conversation.addResults([{ id: "c1", content: "yes" }]);
+  assert.deepEqual(conversation.start("").messages.filter(({ role }) => role === "tool").map(({ content }) => content), ["yes"]);
+  conversation.takeBack();
+  assert.deepEqual(conversation.openCalls.map(({ id }) => id), ["c1"]);
 });
 
 test("proposes an answer that its schema allows, and sends what is no JSON as a text", () => {
