@@ -39,6 +39,7 @@ const FILES: &[(&str, &str)] = page_files![
     "run_store.mjs",
     "run_view.mjs",
     "runs_view.mjs",
+    "secrets.mjs",
     "style.css",
     "take_along.mjs",
     "throughput_view.mjs",

@@ -181,8 +181,8 @@ section! {
         /// Timeouts for the agent.
         pub(crate) timeouts: TimeoutsSpec;
         /// Capture of the route's runs for `diglot tap` and the inspector: none (`off`), the events of both sides
-        /// (`events`), or also both requests (`full`).
-        pub inspect: Scalar<kind::Inspect> = text("off");
+        /// (`events`), or also both requests (`full`). By default as the listener at which the run arrives has it.
+        pub inspect: Option<Scalar<kind::Inspect>>;
         /// Content that the inspector never keeps, of the agent's events and of both requests: paths (`user.email`,
         /// `messages.*.content`, `**.password`) and regular expressions for parts of texts (`/[0-9]{16}/`).
         pub(crate) redact: Vec<Scalar<kind::Redact>>;

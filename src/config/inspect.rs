@@ -6,7 +6,7 @@ use serde::Deserialize;
 pub(crate) use super::file::InspectConfig;
 
 /// The extent of a capture.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CaptureMode {
     /// Nothing.

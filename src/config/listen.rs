@@ -1,5 +1,6 @@
 //! Checked listeners: addresses, TLS and PROXY protocol.
 
+use super::inspect::CaptureMode;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -12,6 +13,8 @@ pub struct ListenerConfig {
     pub tls: Option<ListenerTlsConfig>,
     /// Set if each connection begins with a PROXY protocol header.
     pub(crate) proxy_protocol: bool,
+    /// capture of runs, on routes without a mode of their own
+    pub(crate) inspect: CaptureMode,
 }
 
 /// An address, displayed as written in a configuration.

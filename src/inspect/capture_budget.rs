@@ -35,6 +35,11 @@ impl CaptureBudget {
         self.used.load(Ordering::Relaxed)
     }
 
+    /// Returns whether a run needed more since the last eviction.
+    pub(super) fn is_exceeded(&self) -> bool {
+        self.is_exceeded.load(Ordering::Relaxed)
+    }
+
     /// Returns whether a run needed more since the last call.
     pub(super) fn take_exceeded(&self) -> bool {
         self.is_exceeded.swap(false, Ordering::Relaxed)

@@ -5,6 +5,7 @@
 
 use super::capture_budget::CaptureBudget;
 use super::capture_step::{CaptureStep, LogEntry};
+use super::eviction::EvictableRun;
 use super::stream_settings::StreamSettings;
 use crate::config::inspect::CaptureMode;
 use crate::dialect::PeerDialect;
@@ -233,8 +234,11 @@ impl CapturedRun {
         &self.conversation
     }
 
-    pub(super) fn charged(&self) -> usize {
-        self.log.lock().charged
+    /// Returns what decides about its eviction, or `None` while it is in progress.
+    pub(super) fn to_evictable(&self) -> Option<EvictableRun> {
+        let log = self.log.lock();
+        let outcome = log.facts.end.as_ref()?.outcome;
+        Some(EvictableRun { id: self.id, route: Arc::clone(&self.head.route), outcome, bytes: log.charged })
     }
 
     pub(super) fn since_start(&self, now_ms: i64) -> u64 {

@@ -24,6 +24,7 @@ mod capture_step;
 mod replayed_stream;
 mod aligner;
 mod capture_budget;
+mod eviction;
 mod captured_run;
 mod run_capture;
 mod run_reader;

@@ -2,6 +2,7 @@
 
 use super::capture_budget::CaptureBudget;
 use super::captured_run::{CapturedRequests, CapturedRun, RunHead};
+use super::eviction::choose_runs;
 use super::redaction::{BodyRedactor, Redaction};
 use super::run_capture::RunCapture;
 use super::stream_settings::StreamSettings;
@@ -12,6 +13,7 @@ use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 use tokio::time::Instant;
 
 /// A mode that an operator has set for some time.
@@ -23,9 +25,23 @@ pub(crate) struct ModeOverride {
     pub(crate) until: Instant,
 }
 
+/// Time after which a beginning run evicts those that are too old.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Time to the next attempt if so many runs are in progress that too few could be evicted.
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
+
+#[derive(Debug)]
+struct KeptRuns {
+    by_id: BTreeMap<u64, Arc<CapturedRun>>,
+    next_sweep: Instant,
+    /// the last eviction found fewer runs than it needed
+    is_short: bool,
+}
+
 #[derive(Debug)]
 pub(crate) struct CaptureStore {
-    runs: Mutex<BTreeMap<u64, Arc<CapturedRun>>>,
+    kept: Mutex<KeptRuns>,
     last_id: AtomicU64,
     budget: Arc<CaptureBudget>,
     config: Mutex<InspectConfig>,
@@ -37,7 +53,7 @@ impl CaptureStore {
     pub(crate) fn new(config: InspectConfig, metrics: Arc<Metrics>) -> Arc<CaptureStore> {
         let budget = CaptureBudget::new(config, metrics);
         Arc::new(CaptureStore {
-            runs: Mutex::default(),
+            kept: Mutex::new(KeptRuns { by_id: BTreeMap::new(), next_sweep: Instant::now(), is_short: false }),
             last_id: AtomicU64::new(0),
             budget: Arc::new(budget),
             config: Mutex::new(config),
@@ -90,49 +106,59 @@ impl CaptureStore {
             Some(rules) => CapturedRequests { client: rules.redact_json(&client), agent: rules.redact_json(&agent) },
         });
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
-        self.evict(1);
+        self.evict_for_next();
         let budget = Arc::clone(&self.budget);
         let run = CapturedRun::new(id, head, settings, conversation, timeline, requests, budget);
         let run = Arc::new(run);
-        self.runs.lock().insert(id, Arc::clone(&run));
+        self.kept.lock().by_id.insert(id, Arc::clone(&run));
         RunCapture::new(run, redactor)
+    }
+
+    /// Makes room for a run that begins. Every run passes here, so all kept ones are looked at only now and then.
+    fn evict_for_next(&self) {
+        let config = *self.config.lock();
+        let is_due = {
+            let kept = self.kept.lock();
+            let is_full = kept.by_id.len() >= config.runs.get() || self.budget.is_exceeded();
+            (is_full && !kept.is_short) || Instant::now() >= kept.next_sweep
+        };
+        if is_due {
+            self.evict(1);
+        }
     }
 
     /// Evicts ended runs that are too old, too many or too large together, with room for `more` others.
     fn evict(&self, more: usize) {
-        /// Part of the limit that eviction frees, so that the next runs have room.
-        const FREED: usize = 8;
+        /// Part of each limit that eviction frees, so that the next runs have room.
+        const FREED: usize = 16;
         let config = *self.config.lock();
-        let mut runs = self.runs.lock();
-        let old = runs.iter().take_while(|(_, run)| run.age().is_some_and(|age| age > config.age));
-        let mut chosen: Vec<u64> = old.map(|(id, _)| *id).collect();
-        let mut surplus = (runs.len() + more - chosen.len()).saturating_sub(config.runs.get());
-        let mut excess = if self.budget.take_exceeded() { config.bytes / FREED } else { 0 };
-        for (id, run) in runs.iter().skip(chosen.len()) {
-            if surplus == 0 && excess == 0 {
-                break;
-            }
-            if run.is_ended() {
-                surplus = surplus.saturating_sub(1);
-                excess = excess.saturating_sub(run.charged());
-                chosen.push(*id);
-            }
-        }
-        // Dropped after the lock is released: freeing a run takes its time.
-        let evicted: Vec<_> = chosen.iter().filter_map(|id| runs.remove(id)).collect();
-        drop(runs);
+        let excess = if self.budget.take_exceeded() { config.bytes / FREED } else { 0 };
+        // Neither looking at a run nor freeing it happens under the lock, for which all beginning runs wait.
+        let all: Vec<_> = self.kept.lock().by_id.values().cloned().collect();
+        let ended = all.iter().filter_map(|run| Some((run.age()?, run.to_evictable()?)));
+        let (old, ended): (Vec<_>, Vec<_>) = ended.partition(|(age, _)| *age > config.age);
+        let surplus = (all.len() + more - old.len()).saturating_sub(config.runs.get());
+        let wanted = if surplus == 0 { 0 } else { surplus.max(config.runs.get() / FREED) };
+        let available = ended.len();
+        let chosen = choose_runs(ended.into_iter().map(|(_, run)| run).collect(), wanted, excess);
+        let mut kept = self.kept.lock();
+        kept.is_short = chosen.len() < surplus || (excess > 0 && chosen.len() == available);
+        kept.next_sweep = Instant::now() + if kept.is_short { RETRY_INTERVAL } else { SWEEP_INTERVAL };
+        let ids = old.iter().map(|(_, run)| run.id).chain(chosen);
+        let evicted: Vec<_> = ids.filter_map(|id| kept.by_id.remove(&id)).collect();
+        drop(kept);
         drop(evicted);
     }
 
     /// Lists the kept runs in the order of their beginning.
     pub(crate) fn runs(&self) -> Vec<Arc<CapturedRun>> {
         self.evict(0);
-        self.runs.lock().values().cloned().collect()
+        self.kept.lock().by_id.values().cloned().collect()
     }
 
     /// Lists the kept runs that began after the one with this id.
     pub(crate) fn runs_after(&self, id: u64) -> Vec<Arc<CapturedRun>> {
-        self.runs.lock().range(id + 1..).map(|(_, run)| Arc::clone(run)).collect()
+        self.kept.lock().by_id.range(id + 1..).map(|(_, run)| Arc::clone(run)).collect()
     }
 
     /// Returns the id of the run that began last.
@@ -141,7 +167,7 @@ impl CaptureStore {
     }
 
     pub(crate) fn find(&self, id: u64) -> Option<Arc<CapturedRun>> {
-        self.runs.lock().get(&id).cloned()
+        self.kept.lock().by_id.get(&id).cloned()
     }
 
     /// Returns the memory of all kept runs.

@@ -16,12 +16,13 @@ use crate::telemetry::RunTimeline;
 use crate::translate::request::TranslatedRequest;
 use crate::translate::{ConversationState, RunIds};
 use bytes::Bytes;
-use http::Request;
+use http::{Extensions, Request};
 use std::sync::Arc;
 use tokio::time::Instant;
 
 /// A request that starts a run.
 pub(super) struct RunStart<'a> {
+    pub(super) mode: CaptureMode,
     pub(super) request_id: &'a str,
     pub(super) caller: &'a CallerContext,
     pub(super) started_at: Instant,
@@ -65,9 +66,10 @@ impl Gateway {
         StreamSettings { framing, frame_token, ..settings }
     }
 
-    /// Returns true if both requests of the route's runs are captured.
-    pub(super) fn captures_bodies(&self, route: &RouteEntry) -> bool {
-        self.captures.mode(&route.name, route.config.inspect) == CaptureMode::Full
+    /// Returns the mode of a run that begins now: as an operator has set it, or else the route, or the listener.
+    pub(super) fn capture_mode(&self, route: &RouteEntry, extensions: &Extensions) -> CaptureMode {
+        let listener = || extensions.get::<CaptureMode>().copied();
+        self.captures.mode(&route.name, route.config.inspect.or_else(listener).unwrap_or_default())
     }
 
     /// Begins to capture a run, if its route's runs are captured.
@@ -78,7 +80,7 @@ impl Gateway {
         settings: &StreamSettings,
         request: &TranslatedRequest,
     ) -> Option<RunCapture> {
-        let mode = self.captures.mode(&route.name, route.config.inspect);
+        let mode = start.mode;
         if mode == CaptureMode::Off {
             return None;
         }
@@ -110,7 +112,7 @@ impl Gateway {
         request: &mut Request<B>,
     ) -> Option<CapturedRequest> {
         let PathMatch { route, target: PathTarget::Run, .. } = found else { return None };
-        let mode = self.captures.mode(&route.name, route.config.inspect);
+        let mode = self.capture_mode(route, request.extensions());
         if mode == CaptureMode::Off {
             return None;
         }

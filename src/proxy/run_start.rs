@@ -30,6 +30,7 @@ use super::run_record::RunRecord;
 use super::thread_store::{KeptThread, ThreadStore};
 use super::two_step::ClientPermits;
 use crate::codec::Framing;
+use crate::config::inspect::CaptureMode;
 use crate::dialect::PeerDialect;
 use crate::error::{Rejection, RejectionKind};
 use crate::event::Json;
@@ -125,7 +126,7 @@ impl Gateway {
             RunRequestHead { parts, body_permit, memory, framing, caller, caller_key, started_at, captured_body };
         let body = request_body::read_body(&self.limits, &head.parts.headers, body, &mut head.body_permit).await?;
         head.timeline().inspect(|timeline| timeline.record("body", Some(format!("{} bytes", body.len()))));
-        if self.captures_bodies(route) {
+        if self.capture_mode(route, &head.parts.extensions) == CaptureMode::Full {
             head.captured_body = Some(body.clone());
         }
         // Only SSE has event ids from which to resume.
@@ -338,6 +339,7 @@ impl Gateway {
         let access = &route.start_match.access;
         let settings = self.stream_settings(route, client, agent, request.ids.clone(), head.framing, token);
         let start = RunStart {
+            mode: self.capture_mode(route, &head.parts.extensions),
             request_id: head.request_id(),
             caller: &head.caller,
             started_at: head.started_at,

@@ -206,6 +206,40 @@ async fn captures_nothing_unless_it_is_switched_on() {
 }
 
 #[tokio::test]
+async fn a_listener_captures_the_runs_of_routes_without_a_mode() {
+    let agent = Agent::with_response(HEAD.to_owned() + &complete_run());
+    let run_dir = RunDir::new();
+    let top = format!("run_dir: {}", run_dir.0.path().display());
+    let route = |name: &str, more: &str| {
+        format!(
+            "  - {{name: {name}, path: /{name}, client: ag-ui, agent: ag-ui, upstream: \"{}\"{more}}}\n",
+            agent.url()
+        )
+    };
+    let routes = format!("routes:\n{}{}", route("open", ""), route("closed", ", inspect: off"));
+    let listeners = "{data: [{address: 127.0.0.1:0, inspect: full}], status: 127.0.0.1:0}";
+    let gateway = Gateway::start(Setup { listeners, top: &top, routes: &routes, ..Setup::default() }).await;
+    let modes = || serde_json::from_str::<Value>(&run_dir.request("GET /inspect/v1/mode", "").1).expect("JSON");
+    let mode_of = |at: usize| modes()["routes"][at]["mode"].clone();
+    assert_eq!((mode_of(0), mode_of(1)), (json!("full"), json!("off")));
+    for path in ["/closed", "/open"] {
+        post_run(gateway.data, path).await;
+    }
+    // Refusals are captured likewise.
+    for path in ["/closed", "/open"] {
+        send_request(gateway.data, post(path, "", "{\"threadId\": 1}")).await;
+    }
+    let run = run_dir.last_run().await;
+    assert_eq!(run["outcome"], "refused");
+    let runs = run_dir.lines("/inspect/v1/runs");
+    assert!(runs.len() == 2 && runs.iter().all(|run| run["route"] == "open" && run["mode"] == "full"), "{runs:?}");
+    let change = json!({"route": "*", "mode": "off"});
+    assert_eq!(run_dir.request("PUT /inspect/v1/mode", &change.to_string()).0, 200);
+    post_run(gateway.data, "/open").await;
+    assert_eq!(run_dir.lines("/inspect/v1/runs").len(), 2, "what an operator sets has the last word");
+}
+
+#[tokio::test]
 async fn shows_why_a_request_was_refused_or_a_run_failed() {
     let agent = Agent::with_response(HEAD.to_owned() + &run_beginning() + CLOSED);
     let run_dir = RunDir::new();
@@ -242,6 +276,37 @@ async fn keeps_no_more_than_the_bounds() {
     let (_, modes) = run_dir.request("GET /inspect/v1/mode", "");
     let modes: Value = serde_json::from_str(&modes).expect("JSON");
     assert!(modes["used_bytes"].as_u64().is_some_and(|used| used <= 256 << 10), "{modes}");
+}
+
+#[tokio::test]
+async fn a_flood_of_refusals_leaves_other_runs() {
+    let agent = Agent::with_response(HEAD.to_owned() + &run_beginning() + CLOSED);
+    let run_dir = RunDir::new();
+    let route = "client: ag-ui, agent: ag-ui, inspect: events";
+    let gateway = start(&agent, &run_dir, "inspect: {runs: 10}", route).await;
+    let outcomes = || -> Vec<String> {
+        let runs = run_dir.lines("/inspect/v1/runs");
+        runs.iter().map(|run| run["outcome"].as_str().unwrap_or_default().to_owned()).collect()
+    };
+    for _ in 0..4 {
+        post_run(gateway.data, "/chat").await;
+        run_dir.last_run().await;
+    }
+    for _ in 0..40 {
+        assert_eq!(send_request(gateway.data, post("/chat", "", "{\"threadId\": 1}")).await.status, 400);
+    }
+    run_dir.last_run().await;
+    let kept = outcomes();
+    assert!(kept.len() <= 10, "{kept:?}");
+    assert_eq!(kept.iter().filter(|outcome| *outcome == "upstream_error").count(), 4, "{kept:?}");
+    assert!(kept.iter().any(|outcome| outcome == "refused"), "{kept:?}");
+    // They are no less bounded by it than refusals are.
+    for _ in 0..12 {
+        post_run(gateway.data, "/chat").await;
+        run_dir.last_run().await;
+    }
+    let kept = outcomes();
+    assert!(kept.len() <= 10 && kept.iter().any(|outcome| outcome == "refused"), "{kept:?}");
 }
 
 #[tokio::test]

@@ -21,11 +21,8 @@ function* goldenStreams() {
   }
 }
 
-/** Keeps what the fold computes. */
-function essence({ id, role, content, toolCalls, toolCallId, activityType }) {
-  const calls = toolCalls?.map(({ id: call, function: { name, arguments: text } }) => ({ call, name, text }));
-  return JSON.parse(JSON.stringify({ id, role, content, calls: calls?.length ? calls : undefined, toolCallId, activityType }));
-}
+/** Leaves out members that are undefined: as JSON, in which both clients send it, they are absent. */
+const asSent = (value) => JSON.parse(JSON.stringify(value));
 
 test("computes what the real client holds", { skip: !existsSync(CLIENT) && "run npm ci in tests/interop first" }, async (t) => {
   const { defaultApplyEvents } = await import(CLIENT);
@@ -41,7 +38,7 @@ test("computes what the real client holds", { skip: !existsSync(CLIENT) && "run 
     for (const event of events) fold.apply(event);
     // The reducer does not take chunks, and the fold says that it does not know them.
     if (failed !== undefined) assert.ok(fold.problems.length > 0, `${name}: ${failed}`);
-    else assert.deepEqual({ messages: fold.messages.map(essence), state: fold.state }, { messages: known.messages.map(essence), state: known.state }, name);
+    else assert.deepEqual(asSent({ messages: fold.messages, state: fold.state }), asSent(known), name);
     compared += 1;
   }
   console.warn = warn;

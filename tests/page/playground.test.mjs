@@ -48,7 +48,8 @@ async function answer(request, response) {
     write({ type: "RUN_FINISHED", threadId, runId });
     return response.end();
   }
-  write({ type: "TEXT_MESSAGE_START", messageId: `m-${runId}`, role: "assistant" });
+  const carries = text === "carry this";
+  write({ type: "TEXT_MESSAGE_START", messageId: `m-${runId}`, role: "assistant", ...(carries && { metadata: { trace: "7" } }) });
   if (text === "slowly") {
     say("first half, ");
     await new Promise((resolve) => (goOn = resolve));
@@ -60,7 +61,7 @@ async function answer(request, response) {
   } else {
     say(`you said ${messages.filter(({ role }) => role === "user").map(({ content }) => content).join(" and ")}`);
   }
-  write({ type: "TEXT_MESSAGE_END", messageId: `m-${runId}` });
+  write({ type: "TEXT_MESSAGE_END", messageId: `m-${runId}`, ...(carries && { metadata: { seen: true } }) });
   write({ type: "RUN_FINISHED", threadId, runId });
   return response.end();
 }
@@ -122,6 +123,8 @@ async function open(route, { width = 1280, dark = false, language = "en-US" } = 
 }
 
 const write = async (page, text) => {
+  // A run that is open has shown its text before its end.
+  await page.waitForSelector(".composer .buttons button:first-child:enabled");
   await page.locator(".composer textarea").fill(text);
   await page.keyboard.press("Enter");
 };
@@ -172,7 +175,7 @@ test("shows a refusal with its hint, and takes a key that is only in memory", LI
   const sent = received.length;
   await page.locator(".credentials input").fill(KEY);
   await write(page, "hello again");
-  await says(page, "you said hello and hello again");
+  await says(page, "you said hello again");
   assert.equal(received.length, sent + 1);
   await page.getByRole("tab", { name: "Request" }).click();
   assert.ok(!(await page.locator("#play-headers").inputValue()).includes(KEY));
@@ -196,6 +199,24 @@ for (const route of ["plain", "hai"]) {
     await close();
   });
 }
+
+test("keeps what the agent's events carry, as a client does, and leaves out what was refused", LIMIT, async () => {
+  const { page, close } = await open("locked");
+  await write(page, "too early");
+  await page.locator(".said.unsent", { hasText: /not sent.*too early/s }).waitFor();
+  await page.locator(".play-status", { hasText: /HTTP 401.*authentication_required/s }).waitFor();
+  await page.locator(".credentials input").fill(KEY);
+  await write(page, "carry this");
+  await says(page, "you said carry this");
+  await page.screenshot({ path: path.join(SHOTS, "playground-unsent-1280-light-en.png") });
+  await page.getByRole("button", { name: "Send again" }).click();
+  await says(page, "you said carry this and too early");
+  assert.equal(await page.locator(".said.unsent").count(), 0);
+  const { messages } = received.at(-1).input;
+  assert.deepEqual(messages.map(({ role }) => role), ["user", "assistant", "user"]);
+  assert.deepEqual(messages[1].metadata, { trace: "7", seen: true }, "what START and END carried comes back");
+  await close();
+});
 
 test("answers a call of a tool that the client has", LIMIT, async () => {
   for (const route of ["plain", "hai"]) {

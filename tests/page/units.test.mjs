@@ -15,6 +15,7 @@ import { bytes, duration } from "../../src/admin/page/numbers.mjs";
 import { exampleOf, payloadOf } from "../../src/admin/page/playground_parts.mjs";
 import { filterInSlices, ROW_LANGUAGE, RowBook } from "../../src/admin/page/row_book.mjs";
 import { RUN_LANGUAGE } from "../../src/admin/page/runs_view.mjs";
+import { SecretMask } from "../../src/admin/page/secrets.mjs";
 import { curlOf, quote, reportOf } from "../../src/admin/page/take_along.mjs";
 import { verdictOf } from "../../src/admin/page/verdict.mjs";
 import { linesInView, topToShow } from "../../src/admin/page/virtual_list.mjs";
@@ -139,7 +140,7 @@ test("folds a client's events into messages and state", () => {
   ];
   for (const event of events) fold.apply(event);
   assert.deepEqual(fold.messages.map(({ id, role }) => `${id} ${role}`), ["u user", "m assistant", "r tool", "n developer"]);
-  assert.deepEqual([fold.messages[1].content, fold.messages[1].toolCalls], ["Hello", [{ id: "c", function: { name: "f", arguments: "{}" } }]]);
+  assert.deepEqual([fold.messages[1].content, fold.messages[1].toolCalls], ["Hello", [{ id: "c", type: "function", function: { name: "f", arguments: "{}" } }]]);
   assert.deepEqual([fold.state, fold.problems.length], [{ n: 2 }, 2]);
 });
 
@@ -240,6 +241,35 @@ test("reports without data if only events are recorded, and lets no data end its
   assert.doesNotMatch(report("events"), /(^|[^\\])<img/m);
 });
 
+test("masks in a report what looks like a secret, and says how often", () => {
+  const args = JSON.stringify({ to: "ada@example.org", api_key: "letmein", q: "select 1" });
+  const agent = { type: "TOOL_CALL_ARGS", data: JSON.stringify({
+    type: "TOOL_CALL_ARGS", toolCallId: "call_Ab12Cd34Ef56Gh78Ij90", delta: args, big: 1,
+    state: { auth: "Authorization: Bearer abcdef0123456789", login: "https://bob:hunter2@db.example/x", hash: "9f86d081884c7d659a2feaa0c55ad015",
+      jwt: "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln", note: "key sk-proj-0123456789abcdef, password=swordfish&x=1", people: { "eve@example.org": 1 } },
+    max_tokens: "100", run: "0190a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b", prose: "An ordinary-sentence-with-many-words/and/a/path stays." }) };
+  const row = { n: 1, at_ms: 1, agent, client: [], cause: "changed", repairs: [], losses: [], note: null };
+  const run = { ...detailOf(STORY_IDS.hostile, NOW), mode: "full", thread_id: "carol@example.org" };
+  const text = reportOf(run, { remarkable: [row] }, [{ text: "refused: token=abc123" }]);
+  for (const secret of ["ada@", "letmein", "abcdef0123456789", "hunter2", "9f86d0", "eyJhb", "sk-proj", "swordfish", "eve@", "carol@", "abc123"])
+    assert.ok(!text.includes(secret), `${secret}: ${text}`);
+  for (const kept of ["select 1", "call_Ab12Cd34Ef56Gh78Ij90", '"max_tokens":"100"', "0190a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b", "db.example/x", "many-words/and/a/path stays.", "&x=1"])
+    assert.ok(text.includes(kept), `${kept}: ${text}`);
+  assert.match(text, /## Masked\n\n/);
+  assert.match(text, /- e-mail addresses: 3\n/);
+  const none = reportOf({ ...run, thread_id: "t" }, { remarkable: [{ ...row, agent: { type: "X", data: '{"n":1.0}' } }] }, []);
+  assert.match(none, /Nothing looked like a secret/);
+  assert.match(none, /\{"n":1\.0\}/, "data without a secret stays as it was sent");
+});
+
+test("masks hostile data in bounded time", () => {
+  for (const piece of ["eyJ-", "a", "://", "bearer ", "token", "-----BEGIN ", "a@a.", "password=", '{"']) {
+    const started = performance.now();
+    new SecretMask().maskData(piece.repeat(2_000_000 / piece.length));
+    assert.ok(performance.now() - started < 2_000, piece);
+  }
+});
+
 test("says everything in both languages, with the same values", () => {
   const names = (text) => (text.match(/\{\w+\}/g) ?? []).sort();
   assert.deepEqual(Object.keys(zh).sort(), Object.keys(en).sort());
@@ -258,6 +288,7 @@ test("holds a conversation as an AG-UI client, and writes its next request", () 
     { type: "STATE_SNAPSHOT", snapshot: { count: 1 } },
     { type: "RUN_FINISHED", threadId: "t", runId: "r", outcome: { type: "interrupt", interrupts: [{ id: "i1", reason: "sure" }] } },
   ];
+  conversation.accept();
   for (const event of events) conversation.apply(event);
   assert.deepEqual([conversation.isEnded, conversation.interrupts[0].id], [true, "i1"]);
   const resume = [{ interruptId: "i1", status: "resolved", payload: true }];
@@ -275,6 +306,32 @@ test("holds a conversation as an AG-UI client, and writes its next request", () 
   assert.deepEqual(conversation.fold.messages.map(({ id }) => id).slice(1), ["m1", "a1"]);
   for (const broken of [undefined, 5, { type: "MESSAGES_SNAPSHOT" }]) conversation.apply(broken);
   assert.equal(conversation.fold.problems.length, 1);
+});
+
+test("keeps a message that was refused out of the conversation, until it is accepted", () => {
+  const conversation = new Conversation();
+  const users = () => conversation.fold.messages.filter(({ role }) => role === "user").map(({ content }) => content);
+  conversation.start("one");
+  conversation.accept();
+  conversation.apply({ type: "TOOL_CALL_START", toolCallId: "c1", toolCallName: "ask" });
+  conversation.apply({ type: "RUN_FINISHED", outcome: { type: "interrupt", interrupts: [{ id: "i1", reason: "sure" }] } });
+  conversation.start("two");
+  conversation.takeBack();
+  assert.deepEqual([users(), conversation.unsent, conversation.interrupts.length, conversation.isEnded], [["one"], ["two"], 1, true]);
+  assert.deepEqual(conversation.start("three").messages.map(({ content }) => content).filter(Boolean), ["one", "three"]);
+  // Written only, and then another one.
+  conversation.start("four");
+  assert.deepEqual([users(), conversation.unsent], [["one", "four"], ["two", "three"]]);
+  // Refused, and then the same request is accepted: somebody typed the credential that was missing.
+  conversation.takeBack();
+  assert.deepEqual(users(), ["one"]);
+  conversation.accept();
+  assert.deepEqual([users(), conversation.unsent], [["one", "four"], ["two", "three"]]);
+  // Results of calls go with the request that sends them.
+  conversation.addResults([{ id: "c1", content: "yes" }]);
+  assert.deepEqual(conversation.start("").messages.filter(({ role }) => role === "tool").map(({ content }) => content), ["yes"]);
+  conversation.takeBack();
+  assert.deepEqual(conversation.openCalls.map(({ id }) => id), ["c1"]);
 });
 
 test("proposes an answer that its schema allows, and sends what is no JSON as a text", () => {

@@ -217,12 +217,15 @@ impl RouteModes {
     pub(super) fn new(config: &Config, captures: &CaptureStore) -> RouteModes {
         let now = Instant::now();
         let epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        // The most that is captured of a route without a mode of its own.
+        let listener = config.data.iter().map(|listener| listener.inspect).max().unwrap_or_default();
         let routes = config.routes.iter().map(|route| {
             let set = captures.find_override(&route.name);
+            let configured = route.inspect.unwrap_or(listener);
             RouteMode {
                 route: route.name.clone(),
-                configured: name_of(enum_values::INSPECT, &route.inspect),
-                mode: name_of(enum_values::INSPECT, &captures.mode(&route.name, route.inspect)),
+                configured: name_of(enum_values::INSPECT, &configured),
+                mode: name_of(enum_values::INSPECT, &captures.mode(&route.name, configured)),
                 until_ms: set.map(|set| millis(epoch + set.until.saturating_duration_since(now))),
             }
         });

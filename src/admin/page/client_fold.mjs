@@ -1,9 +1,17 @@
 // Computes the messages and the state that an AG-UI 1.0 client holds after some events, by the rules of the reducer in
-// @ag-ui/client 1.0.0; tests/page compares both over the golden streams. Metadata of messages is left out.
+// @ag-ui/client 1.0.0; tests/page compares both over the golden streams.
 import { applyPatch } from "./json_patch.mjs";
 
-/** @typedef {{ id: string, function: { name: string, arguments: string } }} ToolCall */
 /**
+ * @typedef {Record<string, unknown>} Metadata   what events carry for a message; the client sends it back with it
+ *
+ * @typedef {object} ToolCall
+ * @property {string} id
+ * @property {"function"} type
+ * @property {{ name: string, arguments: string }} function
+ * @property {Metadata} [metadata]
+ * @property {string} [encryptedValue]
+ *
  * @typedef {object} Message
  * @property {string} id
  * @property {string} role
@@ -11,6 +19,10 @@ import { applyPatch } from "./json_patch.mjs";
  * @property {ToolCall[]} [toolCalls]
  * @property {string} [toolCallId]
  * @property {string} [activityType]
+ * @property {string} [name]
+ * @property {string | null} [subagentRunId]
+ * @property {Metadata} [metadata]
+ * @property {string} [encryptedValue]
  */
 
 export class ClientFold {
@@ -52,18 +64,44 @@ export class ClientFold {
   }
 
   /**
-   * @param {string} messageId
+   * @param {any} event
    * @param {string} role
    */
-  open(messageId, role) {
-    if (this.find(messageId) === undefined) this.messages.push({ id: messageId, role, content: "" });
+  open(event, role) {
+    const { type, messageId, name, subagentRunId } = event;
+    const known = this.find(messageId);
+    if (known?.role === "activity") {
+      this.problems.push(`${type}: ${messageId}`);
+      return;
+    }
+    /** @type {Message} */
+    const message = known ?? { id: messageId, role, content: "", ...(name !== undefined && { name }), ...subagentOf(subagentRunId) };
+    if (known === undefined) this.messages.push(message);
+    keepMetadata(message, event);
   }
 
-  /** @param {{ type: string, messageId: string, delta: string }} event */
-  append({ type, messageId, delta }) {
+  /** @param {any} event  of a message that is open: what it adds, or its end */
+  append(event) {
+    const { type, messageId, delta } = event;
     const message = this.find(messageId);
-    if (message === undefined || message.role === "activity") this.problems.push(`${type}: ${messageId}`);
-    else message.content = `${typeof message.content === "string" ? message.content : ""}${delta}`;
+    if (message === undefined || message.role === "activity") {
+      this.problems.push(`${type}: ${messageId}`);
+      return;
+    }
+    if (delta !== undefined) message.content = `${typeof message.content === "string" ? message.content : ""}${delta}`;
+    keepMetadata(message, event);
+  }
+
+  /** @param {any} event  of a call that is open: its arguments, or its end */
+  appendArguments(event) {
+    const { type, toolCallId, delta = "" } = event;
+    const call = this.findCall(toolCallId);
+    if (call === undefined) {
+      this.problems.push(`${type}: ${toolCallId}`);
+      return;
+    }
+    call.function.arguments += delta;
+    keepMetadata(call, event);
   }
 
   /**
@@ -83,21 +121,25 @@ export class ClientFold {
 /** @type {Record<string, (fold: ClientFold, event: any) => void>} */
 const REDUCERS = {
   RUN_STARTED: (fold, { input }) => {
-    for (const message of input?.messages ?? []) if (fold.find(message.id) === undefined) fold.messages.push(message);
+    for (const message of input?.messages ?? [])
+      if (fold.find(message.id) === undefined) fold.messages.push(withoutNoOwner(message));
   },
-  TEXT_MESSAGE_START: (fold, { messageId, role = "assistant" }) => fold.open(messageId, role),
+  TEXT_MESSAGE_START: (fold, event) => fold.open(event, event.role ?? "assistant"),
   TEXT_MESSAGE_CONTENT: (fold, event) => fold.append(event),
-  REASONING_MESSAGE_START: (fold, { messageId }) => fold.open(messageId, "reasoning"),
+  TEXT_MESSAGE_END: (fold, event) => fold.append(event),
+  REASONING_MESSAGE_START: (fold, { name, ...event }) => fold.open(event, "reasoning"),
   REASONING_MESSAGE_CONTENT: (fold, event) => fold.append(event),
+  REASONING_MESSAGE_END: (fold, event) => fold.append(event),
+  REASONING_ENCRYPTED_VALUE: (fold, { subtype, entityId, encryptedValue }) => {
+    const target = subtype === "tool-call" ? fold.findCall(entityId) : fold.find(entityId);
+    if (target !== undefined && !("role" in target && target.role === "activity")) target.encryptedValue = encryptedValue;
+  },
   TEXT_MESSAGE_CHUNK: giveUp,
   REASONING_MESSAGE_CHUNK: giveUp,
   TOOL_CALL_CHUNK: giveUp,
   TOOL_CALL_START: startCall,
-  TOOL_CALL_ARGS: (fold, { type, toolCallId, delta }) => {
-    const call = fold.findCall(toolCallId);
-    if (call === undefined) fold.problems.push(`${type}: ${toolCallId}`);
-    else call.function.arguments += delta;
-  },
+  TOOL_CALL_ARGS: (fold, event) => fold.appendArguments(event),
+  TOOL_CALL_END: (fold, event) => fold.appendArguments(event),
   TOOL_CALL_RESULT: addResult,
   STATE_SNAPSHOT: (fold, { snapshot }) => {
     fold.state = snapshot;
@@ -106,19 +148,45 @@ const REDUCERS = {
     fold.state = fold.patched(fold.state, delta);
   },
   MESSAGES_SNAPSHOT: replaceMessages,
-  ACTIVITY_SNAPSHOT: (fold, { messageId, activityType, content, replace = true }) => {
-    const activity = { id: messageId, role: "activity", activityType, content };
+  ACTIVITY_SNAPSHOT: (fold, event) => {
+    const { messageId, activityType, content, replace = true, subagentRunId } = event;
     const at = fold.messages.findIndex(({ id }) => id === messageId);
+    const known = fold.messages[at];
+    /** @type {Message} */
+    let activity = { id: messageId, role: "activity", activityType, content: structuredClone(content), ...subagentOf(subagentRunId) };
+    if (known !== undefined && !replace && known.role !== "activity") return;
+    if (known?.role === "activity") activity = replace ? { ...activity, ...(known.metadata && { metadata: known.metadata }) } : known;
     if (at < 0) fold.messages.push(activity);
-    else if (replace) fold.messages[at] = activity;
+    else fold.messages[at] = activity;
+    keepMetadata(activity, event);
   },
-  ACTIVITY_DELTA: (fold, { messageId, activityType, patch }) => {
-    const message = fold.find(messageId);
+  ACTIVITY_DELTA: (fold, event) => {
+    const message = fold.find(event.messageId);
     if (message?.role !== "activity") return;
-    message.content = fold.patched(message.content ?? {}, patch ?? []);
-    message.activityType = activityType;
+    keepMetadata(message, event);
+    message.content = fold.patched(message.content ?? {}, event.patch ?? []);
+    message.activityType = event.activityType;
   },
 };
+
+/**
+ * @param {{ metadata?: Metadata }} target
+ * @param {{ metadata?: Metadata }} event
+ */
+function keepMetadata(target, { metadata }) {
+  if (metadata !== undefined) target.metadata = { ...target.metadata, ...structuredClone(metadata) };
+}
+
+/** @param {string | null | undefined} subagentRunId  null where the run itself is the owner */
+function subagentOf(subagentRunId) {
+  return subagentRunId != null && { subagentRunId };
+}
+
+/** @param {Message} message */
+function withoutNoOwner(message) {
+  const { subagentRunId, ...others } = message;
+  return subagentRunId === null ? others : message;
+}
 
 /**
  * The client expands chunks by rules of their own, which are not repeated here.
@@ -131,31 +199,40 @@ function giveUp(fold, { type }) {
 
 /**
  * @param {ClientFold} fold
- * @param {{ toolCallId: string, toolCallName: string, parentMessageId?: string }} event
+ * @param {any} event
  */
-function startCall(fold, { toolCallId, toolCallName, parentMessageId }) {
+function startCall(fold, event) {
+  const { toolCallId, toolCallName, parentMessageId, subagentRunId } = event;
   const known = fold.findCall(toolCallId);
   if (known !== undefined) {
     known.function.name = toolCallName;
+    keepMetadata(known, event);
     return;
   }
   const parent = parentMessageId ? fold.find(parentMessageId) : undefined;
   let owner = parent;
   if (owner?.role !== "assistant") {
     // A parent of another role cannot hold calls: the message gets the call's id.
-    owner = { id: parent === undefined && parentMessageId ? parentMessageId : toolCallId, role: "assistant" };
+    const id = parent === undefined && parentMessageId ? parentMessageId : toolCallId;
+    owner = { id, role: "assistant", ...subagentOf(subagentRunId) };
     fold.messages.push(owner);
   }
-  owner.toolCalls = [...(owner.toolCalls ?? []), { id: toolCallId, function: { name: toolCallName, arguments: "" } }];
+  /** @type {ToolCall} */
+  const call = { id: toolCallId, type: "function", function: { name: toolCallName, arguments: "" } };
+  owner.toolCalls = [...(owner.toolCalls ?? []), call];
+  keepMetadata(call, event);
 }
 
 /**
  * A result stands behind its call and the results that are already there, not at the end.
  * @param {ClientFold} fold
- * @param {{ messageId: string, toolCallId: string, content: unknown, role?: string }} event
+ * @param {any} event
  */
-function addResult(fold, { messageId, toolCallId, content, role }) {
-  const message = { id: messageId, role: role || "tool", toolCallId, content };
+function addResult(fold, event) {
+  const { messageId, toolCallId, content, role, subagentRunId } = event;
+  /** @type {Message} */
+  const message = { id: messageId, role: role || "tool", toolCallId, content, ...subagentOf(subagentRunId) };
+  keepMetadata(message, event);
   const owner = fold.ownerOf(toolCallId);
   if (owner === undefined) {
     fold.messages.push(message);
@@ -174,13 +251,13 @@ function addResult(fold, { messageId, toolCallId, content, role }) {
 function replaceMessages(fold, { type, messages, metadata }) {
   // A convention of the client about who owns activities, which the gateway does not use.
   if (metadata?.["@ag-ui/client"] !== undefined) giveUp(fold, { type });
-  const given = new Map(messages.map((message) => [message.id, message]));
+  const given = new Map(messages.map((message) => [message.id, withoutNoOwner(message)]));
   const has = (/** @type {string} */ role) => messages.some((message) => message.role === role);
   const stays = (/** @type {Message} */ { role }) => (role === "activity" || role === "reasoning") && !has(role);
   const kept = fold.messages.filter((message) => given.has(message.id) || stays(message));
   const ids = new Set(kept.map(({ id }) => id));
   fold.messages = [
     ...kept.map((message) => given.get(message.id) ?? message),
-    ...messages.filter(({ id }) => !ids.has(id)),
+    ...messages.filter(({ id }) => !ids.has(id)).map(withoutNoOwner),
   ].map((message) => structuredClone(message));
 }

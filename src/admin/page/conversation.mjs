@@ -18,7 +18,17 @@ export class Conversation {
   /** The error with which the last run ended. */
   error = "";
   isEnded = true;
-  #before = new ClientFold();
+  /** Messages of the user that the gateway did not accept: no part of the conversation. @type {string[]} */
+  unsent = [];
+  /** What was there before the user said something. */
+  #before = { fold: new ClientFold(), interrupts: this.interrupts };
+  /** What the run began with. */
+  #beginning = new ClientFold();
+  /** Results that the next run sends. @type {Message[]} */
+  #results = [];
+  /** @type {"accepted" | "written" | "refused"} */
+  #request = "accepted";
+  #text = "";
 
   /**
    * Starts a run: adds what the user says, and returns the request. Without a text, answers alone are sent.
@@ -26,24 +36,49 @@ export class Conversation {
    * @param {Resume[]} [resume]
    */
   start(text, resume = []) {
+    if (this.#request === "written") this.takeBack();
+    this.#before = { fold: new ClientFold(this.fold), interrupts: this.interrupts };
+    this.#request = "written";
+    this.#text = text;
     this.runId = crypto.randomUUID();
     this.error = "";
     this.isEnded = false;
     this.interrupts = [];
+    this.fold.messages.push(...this.#results.splice(0));
     if (text !== "") this.fold.messages.push({ id: crypto.randomUUID(), role: "user", content: text });
-    this.#before = new ClientFold(this.fold);
+    this.#beginning = new ClientFold(this.fold);
     return {
       protocolVersion: "1.0",
       threadId: this.threadId,
       runId: this.runId,
       state: this.fold.state,
       // An activity is shown to the user, and no part of what an agent reads.
-      messages: this.fold.messages.filter(({ role }) => role !== "activity").map(written),
+      messages: this.fold.messages.filter(({ role }) => role !== "activity"),
       tools: [],
       context: [],
       forwardedProps: {},
       ...(resume.length > 0 && { resume }),
     };
+  }
+
+  /** The request was accepted, perhaps after it had been refused: what the user said is part of the conversation. */
+  accept() {
+    if (this.#request === "refused") {
+      this.restart();
+      this.interrupts = [];
+      if (this.#text !== "") this.unsent.splice(this.unsent.lastIndexOf(this.#text), 1);
+    }
+    this.#request = "accepted";
+  }
+
+  /** The request was not accepted: all is as before, and the message is kept apart. */
+  takeBack() {
+    if (this.#request !== "written") return;
+    this.#request = "refused";
+    this.fold = new ClientFold(this.#before.fold);
+    this.interrupts = this.#before.interrupts;
+    this.isEnded = true;
+    if (this.#text !== "") this.unsent.push(this.#text);
   }
 
   /** Calls without a result: those of tools that the client itself has. */
@@ -54,13 +89,17 @@ export class Conversation {
 
   /** @param {{ id: string, content: string }[]} results  by the ids of calls */
   addResults(results) {
-    for (const { id, content } of results)
-      this.fold.messages.push({ id: crypto.randomUUID(), role: "tool", toolCallId: id, content });
+    this.#results = results.map(({ id, content }) => ({
+      id: crypto.randomUUID(),
+      role: "tool",
+      toolCallId: id,
+      content,
+    }));
   }
 
   /** Takes back what came of the run: a recap repeats it. */
   restart() {
-    this.fold = new ClientFold(this.#before);
+    this.fold = new ClientFold(this.#beginning);
     this.isEnded = false;
   }
 
@@ -77,9 +116,4 @@ export class Conversation {
       this.fold.problems.push(`${event?.type}: ${/** @type {Error} */ (error).message}`);
     }
   }
-}
-
-/** @param {Message} message */
-function written({ toolCalls, ...message }) {
-  return toolCalls ? { ...message, toolCalls: toolCalls.map((call) => ({ type: "function", ...call })) } : message;
 }

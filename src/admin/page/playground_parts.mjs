@@ -24,6 +24,20 @@ export function drawMessage({ role, content, toolCalls = [], toolCallId, activit
 }
 
 /**
+ * A message that the gateway did not accept, which agents do not get with the next one.
+ * @param {string} text
+ * @param {boolean} isReady
+ * @param {() => void} onsend
+ */
+export function drawUnsent(text, isReady, onsend) {
+  const again = button(say("play.send_again"), onsend);
+  again.disabled = !isReady;
+  return element("article", { class: "said user unsent" },
+    element("h3", {}, sayName("role", "user"), element("span", { class: "loss" }, say("play.unsent"))),
+    longText(text), again);
+}
+
+/**
  * A form with a question for each interrupt, all of which one request answers.
  * @param {Interrupt[]} interrupts
  * @param {(answers: Resume[]) => void} onanswer

@@ -22,7 +22,7 @@ export class PlaygroundSession {
   conversation = new Conversation();
   /** @type {Draft} */
   draft = { method: "POST", path: "", headers: "", body: "" };
-  /** @type {"idle" | "open" | "lost" | "ended" | "failed"} */
+  /** @type {"idle" | "written" | "open" | "lost" | "ended" | "failed"} */
   state = "idle";
   /** Why it failed. */
   failure = "";
@@ -90,6 +90,8 @@ export class PlaygroundSession {
     }
     const headers = "content-type: application/json\naccept: text/event-stream";
     this.draft = { method: "POST", path: this.route.path, headers, body: this.composed.body };
+    this.#clearAnswer();
+    this.state = "written";
     this.report();
     return true;
   }
@@ -101,6 +103,15 @@ export class PlaygroundSession {
    */
   async say(text, resume) {
     if (await this.prepare(text, resume)) await this.sendDraft();
+  }
+
+  /**
+   * Sends a message again that was not accepted.
+   * @param {number} at
+   */
+  async sayAgain(at) {
+    const [text] = this.conversation.unsent.splice(at, 1);
+    await this.say(text);
   }
 
   /** @param {{ id: string, content: string }[]} results  of calls of the client's own tools */
@@ -122,6 +133,8 @@ export class PlaygroundSession {
 
   /** Closes the connection, as a phone in a tunnel does. */
   lose() {
+    // What became of the request is not known, and it was sent.
+    this.conversation.accept();
     this.state = "lost";
     this.#connection.abort();
     this.report();
@@ -182,7 +195,7 @@ export class PlaygroundSession {
 
   /** @param {any} line */
   #take(line) {
-    if (line.status !== undefined) this.head = line;
+    if (line.status !== undefined) this.#takeHead(line);
     else if (line.id !== undefined) this.lastId = line.id;
     else if (line.text !== undefined) this.text = line.text;
     else if (line.row !== undefined) this.#takeRow(line.row);
@@ -190,6 +203,13 @@ export class PlaygroundSession {
       this.state = line.failure === null ? "ended" : "lost";
       this.failure = line.failure ?? "";
     }
+  }
+
+  /** @param {Head} head */
+  #takeHead(head) {
+    this.head = head;
+    if (head.status < 400) this.conversation.accept();
+    else this.conversation.takeBack();
   }
 
   /** @param {Row} row  the agent's side is what the client read */
@@ -226,6 +246,7 @@ export class PlaygroundSession {
 
   /** @param {unknown} error */
   #fail(error) {
+    this.conversation.takeBack();
     this.state = "failed";
     this.failure = /** @type {Error} */ (error).message;
     this.report();

@@ -4,7 +4,7 @@ import { readJson } from "./json_members.mjs";
 import { say, sayName } from "./messages.mjs";
 import { count } from "./numbers.mjs";
 import { readRoutes } from "./playground_api.mjs";
-import { callForm, drawMessage, EventList, interruptForm } from "./playground_parts.mjs";
+import { callForm, drawMessage, drawUnsent, EventList, interruptForm } from "./playground_parts.mjs";
 import { PlaygroundSession } from "./playground_session.mjs";
 import { tabs } from "./widgets.mjs";
 
@@ -155,8 +155,10 @@ function chatPane() {
   function draw(store) {
     const { conversation, state, route } = session;
     const atEnd = isAtEnd();
-    const { messages, problems } = conversation.fold;
-    put(said, messages.length === 0 && element("p", { class: "none" }, say("play.empty")), ...messages.map(drawMessage),
+    const { fold: { messages, problems }, unsent } = conversation;
+    const isEmpty = messages.length === 0 && unsent.length === 0;
+    put(said, isEmpty && element("p", { class: "none" }, say("play.empty")), ...messages.map(drawMessage),
+      ...unsent.map((text, at) => drawUnsent(text, state !== "open", () => session.sayAgain(at))),
       ...problems.map((text) => element("p", { class: "note" }, say("held.problem", { problem: text }))));
     const isOpen = state === "open";
     drawQuestions();

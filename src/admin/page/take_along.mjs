@@ -1,6 +1,7 @@
 // Makes what a person takes along from a run: a curl command, and a report for an issue.
-import { say } from "./messages.mjs";
+import { say, sayName } from "./messages.mjs";
 import { bytes, count, duration } from "./numbers.mjs";
+import { SecretMask } from "./secrets.mjs";
 import { visible } from "./visible_text.mjs";
 
 /** @typedef {import("./api.mjs").RunDetail} RunDetail */
@@ -52,12 +53,14 @@ export function quote(word) {
 }
 
 /**
- * Returns a report in Markdown: how the run went, and its remarkable rows. Their data is there if it was recorded.
+ * Returns a report in Markdown: how the run went, and its remarkable rows. Their data is there if it was recorded; what
+ * looks like a secret is masked in all of it.
  * @param {RunDetail} run
  * @param {import("./row_book.mjs").RowBook} book
  * @param {import("./verdict.mjs").Sentence[]} verdict
  */
 export function reportOf(run, book, verdict) {
+  const mask = new SecretMask();
   const facts = [
     ["route", run.route],
     ["agent", run.agent],
@@ -80,14 +83,18 @@ export function reportOf(run, book, verdict) {
     ({ at_ms: at, name, detail, times = 1 }) =>
       `- ${duration(at)} ${name}${times > 1 ? ` ×${times}` : ""}${detail ? `: ${plain(detail)}` : ""}`,
   );
+  const rows = book.remarkable.slice(0, MOST_ROWS).flatMap((row) => rowReport(row, run.mode, mask));
+  const sentences = verdict.map(({ text }) => `- ${plain(mask.maskId(text))}`);
+  const table = facts.map(([name, value]) => `| ${plain(name)} | ${plain(mask.maskId(value))} |`);
+  const counts = [...mask.counts].map(([name, times]) => `- ${sayName("mask", name)}: ${count(times)}`);
   return [
     `# ${say("report.title", { route: plain(run.route) })}`,
     "",
-    ...verdict.map(({ text }) => `- ${plain(text)}`),
+    ...sentences,
     "",
     "| | |",
     "|---|---|",
-    ...facts.map(([name, value]) => `| ${plain(name)} | ${plain(value)} |`),
+    ...table,
     "",
     `## ${say("timeline.title")}`,
     "",
@@ -95,21 +102,27 @@ export function reportOf(run, book, verdict) {
     "",
     `## ${say("report.rows")}`,
     "",
-    ...book.remarkable.slice(0, MOST_ROWS).flatMap((row) => rowReport(row, run.mode)),
+    ...rows,
+    `## ${say("report.masked")}`,
+    "",
+    ...(counts.length > 0 ? counts : [say("report.nothing_masked")]),
+    "",
+    say("report.masked_help"),
   ].join("\n");
 }
 
 /**
  * @param {import("./api.mjs").Row} row
  * @param {string} mode
+ * @param {SecretMask} mask
  */
-function rowReport({ n, at_ms, agent, client, cause, repairs, losses, note }, mode) {
+function rowReport({ n, at_ms, agent, client, cause, repairs, losses, note }, mode, mask) {
   const types = `${agent?.type ?? "-"} \u2192 ${client.map(({ type }) => type).join(", ") || "-"}`;
   const lines = [`### ${n}. ${plain(types)} (${cause}, ${duration(at_ms)})`, ""];
   for (const { label, help, rule } of [...losses, ...repairs])
     lines.push(`- \`${label}\`: ${plain(help)}${rule ? ` (${say("detail.rule")} ${plain(rule)})` : ""}`);
-  if (note !== null) lines.push(`- ${plain(note)}`);
-  if (mode === "full") for (const side of [agent, ...client]) if (side?.data) lines.push(fenced(side.data));
+  if (note !== null) lines.push(`- ${plain(mask.maskId(note))}`);
+  if (mode === "full") for (const side of [agent, ...client]) if (side?.data) lines.push(fenced(mask.maskData(side.data)));
   return [...lines, ""];
 }
 

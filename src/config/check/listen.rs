@@ -7,6 +7,7 @@ use crate::config::access::TrustedProxies;
 use crate::config::certificate;
 use crate::config::checker::{ConfigChecker, LocatedValue, Place};
 use crate::config::file::{ListenerTlsSpec, ListenersSpec, SocketListSpec, SocketMapping, SocketSpec};
+use crate::config::inspect::CaptureMode;
 use crate::config::listen::{ClientAuthConfig, ListenAddress, ListenerConfig, ListenerTlsConfig};
 use crate::config::section::{FileValue, Section};
 
@@ -26,6 +27,7 @@ impl FileValue for ListenersSpec {
         let status_listeners = checker.check_sockets(&self.status.value, &status);
         let inspector = checker.check_sockets(&self.inspector.value, &at.value_of("inspector", &self.inspector));
         inspector.iter().flatten().for_each(|listener| checker.check_inspector(listener));
+        status_listeners.iter().chain(&inspector).flatten().for_each(|listener| checker.check_no_capture(listener));
         if data_listeners.is_empty() {
             let hint = "write an address such as `127.0.0.1:8787`, or remove the key to use the default";
             checker.report_error(&data, "no address to listen on is configured", hint);
@@ -52,7 +54,8 @@ impl FileValue for SocketSpec {
     fn check(&self, checker: &mut ConfigChecker<'_>, at: &Place) -> Option<ListenerConfig> {
         match self {
             SocketSpec::Address(address) => {
-                Some(ListenerConfig { address: checker.read(address, at)?, tls: None, proxy_protocol: false })
+                let address = checker.read(address, at)?;
+                Some(ListenerConfig { address, tls: None, proxy_protocol: false, inspect: CaptureMode::Off })
             }
             SocketSpec::Mapping(mapping) => mapping.check(checker, at),
         }
@@ -79,7 +82,7 @@ impl FileValue for SocketMapping {
             let place = at.value_of("proxy_protocol", &self.proxy_protocol);
             checker.proxy_listeners.push(LocatedValue::new(address.clone(), place));
         }
-        Some(ListenerConfig { address, tls: keys.tls?, proxy_protocol })
+        Some(ListenerConfig { address, tls: keys.tls?, proxy_protocol, inspect: keys.inspect? })
     }
 }
 
@@ -145,6 +148,18 @@ impl ConfigChecker<'_> {
         } else if config.tls.is_some() || config.proxy_protocol {
             let message = "the inspector needs no TLS and no PROXY protocol on loopback";
             self.report_error(&listener.place, message, hint);
+        }
+    }
+
+    /// Reports a capture where no runs arrive.
+    fn check_no_capture(&mut self, listener: &LocatedValue<ListenerConfig>) {
+        if listener.value.inspect != CaptureMode::Off {
+            let hint = "move `inspect` to a listener in `data`, or to a route";
+            self.report_error(
+                &listener.place,
+                "runs arrive only at listeners in `data`: nothing is captured here",
+                hint,
+            );
         }
     }
 

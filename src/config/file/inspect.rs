@@ -9,7 +9,8 @@ section! {
     /// Limits on what the inspector keeps of runs, on routes with `inspect: events` or `inspect: full` and where
     /// `diglot inspect on` has switched it on.
     pub(crate) struct InspectSpec => #[derive(Copy)] pub(crate) InspectConfig {
-        /// The maximum number of runs that are kept, including running ones. The run that ended first is evicted first.
+        /// The maximum number of runs that are kept, including running ones. Beyond it, the route and outcome that has
+        /// most of them loses those that ended first.
         pub(crate) runs: Scalar<kind::Count> = text("5000");
         /// The maximum memory for all runs together. Beyond it, ended runs are evicted; then nothing more is kept of
         /// running ones. A size. Defaults to 32MiB, or a sixteenth of the memory limit if that is less.

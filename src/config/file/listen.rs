@@ -46,6 +46,9 @@ section! {
         /// Requires a header of the PROXY protocol, version 1 or 2, at the start of each connection: `true` or `false`.
         /// Its address is used as the client's address if the connection comes from one of `trusted_proxies`.
         pub(crate) proxy_protocol: Scalar<kind::Truth> = text("false");
+        /// Capture of the runs that arrive here, on routes without an `inspect` of their own: `off`, `events` or
+        /// `full`. Only for `data`.
+        pub(crate) inspect: Scalar<kind::Inspect> = text("off");
     }
 }
 

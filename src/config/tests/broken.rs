@@ -168,7 +168,7 @@ listeners:
 ",
         r"
 f:3:5: listeners.data.host: unknown key `host`
-  hint: use one of: `address`, `mode`, `tls`, `proxy_protocol`
+  hint: use one of: `address`, `mode`, `tls`, `proxy_protocol`, `inspect`
 f:3:5: listeners.data: the key `address` is missing or empty
   hint: add the address to listen on, such as `address: 0.0.0.0:8443`
 ",

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::{committed_file, read};
+use crate::config::inspect::CaptureMode;
 use crate::config::listen::{ClientAuthConfig, ListenAddress, ListenerTlsConfig};
 use crate::config::{Config, certificate};
 
@@ -68,6 +69,17 @@ f:3:49: listeners.data[0].proxy_protocol: no proxy is trusted, so the addresses 
   hint: list the proxies in `trusted_proxies`, such as `trusted_proxies: [10.0.0.0/8]`
 f:4:51: listeners.data[1].proxy_protocol: no proxy is trusted, so the addresses in these headers would never be used
   hint: add `unix` to `trusted_proxies`
+",
+    ),
+    (
+        "captures where no runs arrive",
+        r"
+listeners:
+  status: {address: 127.0.0.1:8788, inspect: full}
+",
+        r"
+f:2:11: listeners.status: runs arrive only at listeners in `data`: nothing is captured here
+  hint: move `inspect` to a listener in `data`, or to a route
 ",
     ),
     (
@@ -183,4 +195,12 @@ fn takes_the_earliest_expiry_of_a_certificate_chain() {
     let other =
         std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/auth/ca.pem")).expect("an authority");
     assert_eq!(ends(&[cert, other].concat()), 4948908891);
+}
+
+#[test]
+fn a_listener_captures_runs_of_routes_without_a_mode() {
+    let config =
+        read(&format!("listeners: {{data: {{address: 127.0.0.1:1, inspect: full}}}}\n{ROUTE}")).expect("valid");
+    assert_eq!(config.data[0].inspect, CaptureMode::Full);
+    assert!(config.routes.iter().all(|route| route.inspect.is_none()));
 }

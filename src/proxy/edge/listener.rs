@@ -201,12 +201,13 @@ fn remove_stale_socket(path: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::inspect::CaptureMode;
     use tokio::net::{TcpStream, UnixStream};
 
     fn unix_listener(test: &str) -> (PathBuf, ListenerConfig) {
         let path = std::env::temp_dir().join(format!("diglot-listener-{}-{test}.sock", std::process::id()));
         let address = ListenAddress::Unix { path: path.clone(), mode: 0o600 };
-        (path, ListenerConfig { address, tls: None, proxy_protocol: false })
+        (path, ListenerConfig { address, tls: None, proxy_protocol: false, inspect: CaptureMode::Off })
     }
 
     #[tokio::test]
@@ -226,7 +227,7 @@ mod tests {
         assert!(!path.exists());
 
         let address = ListenAddress::Tcp("127.0.0.1:0".parse().expect("an address"));
-        let listen = ListenerConfig { address, tls: None, proxy_protocol: false };
+        let listen = ListenerConfig { address, tls: None, proxy_protocol: false, inspect: CaptureMode::Off };
         let old = Listener::bind(&listen, None).expect("a socket");
         let new = Listener::bind(&listen, old.clone_fd().ok()).expect("the same socket");
         let address = old.bound_address().expect("an address");

@@ -2,6 +2,7 @@
 //! client like any other, and needs no address at which clients can reach the data plane.
 
 use super::server::{EdgeServer, HttpService};
+use crate::config::inspect::CaptureMode;
 use crate::net::peer_addr::PeerInfo;
 use pingora_core::server::ShutdownWatch;
 use std::sync::Arc;
@@ -44,6 +45,7 @@ impl LocalConnector {
 /// Serves connections on the runtime of the plane until it accepts no more.
 pub(super) async fn accept_loop<S: HttpService>(
     mut listener: LocalListener,
+    capture: CaptureMode,
     edge: Arc<EdgeServer<S>>,
     mut shutting: ShutdownWatch,
     closing: ShutdownWatch,
@@ -52,7 +54,7 @@ pub(super) async fn accept_loop<S: HttpService>(
         while let Some(LocalConnection { stream, peer }) = listener.0.recv().await {
             let (edge, closing) = (Arc::clone(&edge), closing.clone());
             // The client of a connection that says nothing has closed it.
-            tokio::spawn(async move { edge.serve_connection(stream, Some(peer), closing).await });
+            tokio::spawn(async move { edge.serve_connection(stream, Some(peer), capture, closing).await });
         }
     };
     tokio::select! {

@@ -12,6 +12,7 @@ use super::server::{EdgeServer, HttpService};
 use super::transport::{EdgeTransport, RawStream};
 use super::write_timeout::WriteTimeoutStream;
 use crate::config::access::TrustedProxies;
+use crate::config::inspect::CaptureMode;
 use crate::net::peer_addr::{PeerAddr, PeerInfo};
 use crate::net::proxy_protocol::{self, ProxySource};
 use crate::proxy::drain_signal::DrainSignal;
@@ -83,7 +84,9 @@ impl<S: HttpService> PingoraService for PlaneService<S> {
         let PlaneConfig { listeners, connection_limit, trusted_proxies, local, .. } = &mut self.plane;
         if let Some(local) = local.take() {
             let edge = Arc::clone(&self.edge);
-            acceptors.spawn(local::accept_loop(local, edge, shutting.clone(), closing.clone()));
+            // The playground's client could be one of any listener.
+            let capture = listeners.iter().map(|one| one.config.inspect).max().unwrap_or_default();
+            acceptors.spawn(local::accept_loop(local, capture, edge, shutting.clone(), closing.clone()));
         }
         for (listener, metrics) in listeners.drain(..).zip(&self.metrics) {
             let key = listener.key();
@@ -96,6 +99,7 @@ impl<S: HttpService> PingoraService for PlaneService<S> {
             };
             let acceptor = Arc::new(ConnectionAcceptor {
                 listener_key: key,
+                capture: listen.inspect,
                 tls,
                 trusted_proxies: listen.proxy_protocol.then(|| trusted_proxies.clone()),
                 connection_limit: connection_limit.clone(),
@@ -118,6 +122,7 @@ impl<S: HttpService> PingoraService for PlaneService<S> {
 
 struct ConnectionAcceptor {
     listener_key: String,
+    capture: CaptureMode,
     tls: Option<ListenerTls>,
     /// present if connections begin with a PROXY header
     trusted_proxies: Option<TrustedProxies>,
@@ -200,7 +205,10 @@ async fn handle_connection<S: HttpService>(
     };
     drop(closing);
     let refused = match entered {
-        Ok((stream, peer)) => edge.serve_connection(stream, Some(peer), shutdown).await.map_err(|why| (why, None)),
+        Ok((stream, peer)) => {
+            let served = edge.serve_connection(stream, Some(peer), acceptor.capture, shutdown).await;
+            served.map_err(|why| (why, None))
+        }
         Err(refused) => Err(refused),
     };
     if let Err((why, error)) = refused {

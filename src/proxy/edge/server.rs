@@ -6,6 +6,7 @@ use super::http_version::{self, DetectedVersion, RewindStream};
 use super::http1_handoff;
 use super::http2_output::{ConnectionOutput, Http2Body, UnsentBudget};
 use super::read_ahead::ReadAheadStream;
+use crate::config::inspect::CaptureMode;
 use crate::config::{self, LimitsConfig};
 use crate::net::peer_addr::PeerInfo;
 use crate::telemetry::Metrics;
@@ -148,6 +149,7 @@ impl<S: HttpService> EdgeServer<S> {
         &self,
         stream: T,
         peer: Option<PeerInfo>,
+        capture: CaptureMode,
         shutdown: ShutdownWatch,
     ) -> Result<(), ConnectionRejectReason>
     where
@@ -158,7 +160,8 @@ impl<S: HttpService> EdgeServer<S> {
             return Ok(());
         };
         let activity = ConnectionActivity::new();
-        let service = ConnectionInfoService { peer, activity: Arc::clone(&activity), inner: self.service.clone() };
+        let inner = self.service.clone();
+        let service = ConnectionInfoService { peer, capture, activity: Arc::clone(&activity), inner };
         match version {
             DetectedVersion::Http1 => {
                 let io = ReadAheadStream::new(stream, Arc::clone(&activity));
@@ -233,10 +236,12 @@ impl<S: HttpService> EdgeServer<S> {
     }
 }
 
-/// Adds the peer to requests, and counts them as connection activity.
+/// Adds the peer and the listener's capture mode to requests, and counts them as connection activity.
 #[derive(Clone)]
 struct ConnectionInfoService<S> {
     peer: Option<PeerInfo>,
+    /// of runs on routes without a mode of their own
+    capture: CaptureMode,
     activity: Arc<ConnectionActivity>,
     inner: S,
 }
@@ -254,6 +259,9 @@ impl<S: HttpService> ConnectionInfoService<S> {
     ) -> ResponseFuture<B, S::Error> {
         if let Some(peer) = self.peer {
             request.extensions_mut().insert(peer);
+        }
+        if self.capture != CaptureMode::Off {
+            request.extensions_mut().insert(self.capture);
         }
         let active = self.activity.begin_request();
         let response = self.inner.clone().oneshot(request);
@@ -353,7 +361,7 @@ mod tests {
         let edge = edge(service);
         let (_process, shutdown) = watch::channel(false);
         tokio::spawn(async move {
-            edge.serve_connection(WriteTimeoutStream::new(stream, SEND_TIMEOUT), None, shutdown).await
+            edge.serve_connection(WriteTimeoutStream::new(stream, SEND_TIMEOUT), None, CaptureMode::Off, shutdown).await
         });
         client.write_all(b"GET / HTTP/1.1\r\nHost: gateway\r\n\r\n").await.expect("room");
 
@@ -378,7 +386,7 @@ mod tests {
         });
         let edge = edge_within(20 << 10, service);
         let (_process, shutdown) = watch::channel(false);
-        let served = tokio::spawn(async move { edge.serve_connection(stream, None, shutdown).await });
+        let served = tokio::spawn(async move { edge.serve_connection(stream, None, CaptureMode::Off, shutdown).await });
         let (mut sender, connection) =
             hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(client)).await.expect("HTTP/2");
         let request = Request::get("http://gateway/").body(Empty::<Bytes>::new()).expect("a request");
@@ -402,7 +410,7 @@ mod tests {
         let service = service_fn(async |_| Ok::<_, Infallible>(Response::new(Full::from("two"))));
         let edge = edge(service);
         let (_process, shutdown) = watch::channel(false);
-        let served = tokio::spawn(async move { edge.serve_connection(stream, None, shutdown).await });
+        let served = tokio::spawn(async move { edge.serve_connection(stream, None, CaptureMode::Off, shutdown).await });
         let mut builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
         builder.initial_stream_window_size(1);
         let (mut sender, connection) = builder.handshake(TokioIo::new(client)).await.expect("HTTP/2");
@@ -432,7 +440,7 @@ mod tests {
         let edge = edge(service);
         let (_process, shutdown) = watch::channel(false);
         tokio::spawn(async move {
-            edge.serve_connection(WriteTimeoutStream::new(stream, SEND_TIMEOUT), None, shutdown).await
+            edge.serve_connection(WriteTimeoutStream::new(stream, SEND_TIMEOUT), None, CaptureMode::Off, shutdown).await
         });
         let mut builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
         builder.initial_stream_window_size(1);
