@@ -3,8 +3,9 @@
 use super::output::{CliExit, CliResult, print_error, print_line, with_plural};
 use super::stream_failure;
 use crate::codec::sse::SseLimits;
-use crate::config::dialect_file::{DialectExample, DialectFile, ExampleInput};
+use crate::config::dialect_file::{DialectExample, ExampleInput};
 use crate::config::intern_file_dialect;
+use crate::config::load;
 use crate::dialect::{AG_UI, PeerDialect, ThreadState, ThreadValues};
 use crate::error::RejectionKind;
 use crate::event::Json;
@@ -20,7 +21,7 @@ const NOW: i64 = 0;
 pub(super) fn run(files: &[PathBuf]) -> CliResult {
     let mut exit = CliExit::Ok;
     for path in files {
-        let file = match DialectFile::read(path) {
+        let file = match load::load_dialect_file(path) {
             Ok(file) => file,
             Err(problems) => {
                 problems.as_slice().iter().all(print_line);

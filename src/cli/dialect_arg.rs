@@ -1,7 +1,6 @@
 //! Dialect arguments: `hai`, or with options `hai:string,snake`; a dialect file, or a dialect of a configuration,
 //! `diglot.yaml#acme`.
 
-use crate::config::dialect_file::DialectFile;
 use crate::config::dialect_text;
 use crate::config::load;
 use crate::config::{did_you_mean, intern_file_dialect};
@@ -21,7 +20,7 @@ pub(super) fn parse_dialect(text: &str) -> Result<PeerDialect, String> {
     match (is_file, name) {
         (false, _) => dialect_text::parse_dialect(text),
         (true, None) => {
-            let file = DialectFile::read(Path::new(path)).map_err(|problems| problems.to_string())?;
+            let file = load::load_dialect_file(Path::new(path)).map_err(|problems| problems.to_string())?;
             Ok(PeerDialect::new(intern_file_dialect(file.dialect)))
         }
         (true, Some(name)) => find_configured(path, name),

@@ -5,14 +5,16 @@
 //! `JSON.parse`.
 
 mod scan;
-mod sequence;
 mod visitors;
+mod elements;
+mod sequence;
 #[cfg(test)]
 mod scan_tests;
 
 use crate::event::{
     Field, Json, JsonType, Member, MemberKey, Members, find_member, into_owned_members, needs_no_escape,
 };
+pub(crate) use elements::{count_elements, parse_element_text, parse_elements, parse_first_elements};
 use scan::{ScanFailure, ValueScanner};
 pub(crate) use sequence::{parse_listed_values, parse_sequence};
 use serde_json::value::RawValue;
@@ -143,54 +145,6 @@ pub(crate) fn members_with_type(object: JsonObject<'_>) -> Members<'_> {
         members.insert(0, (MemberKey::Other(Cow::Borrowed(TYPE)), kind));
     }
     members
-}
-
-#[must_use]
-pub(crate) fn parse_elements<'a>(value: &'a Json<'_>) -> Option<Vec<Json<'a>>> {
-    parse_first_elements(value, usize::MAX).map(|(elements, _)| elements)
-}
-
-/// Parses the first `most` elements but counts all of them: a small array may contain millions.
-#[must_use]
-pub(crate) fn parse_first_elements<'a>(value: &'a Json<'_>, most: usize) -> Option<(Vec<Json<'a>>, usize)> {
-    parse_element_text(value.as_str(), most)
-}
-
-/// Parses the first `most` elements of an array, which live as long as its text, and counts all of them.
-#[must_use]
-pub(crate) fn parse_element_text(text: &str, most: usize) -> Option<(Vec<Json<'_>>, usize)> {
-    if !text.starts_with('[') {
-        return None;
-    }
-    let mut elements = Vec::new();
-    let mut count = 0;
-    let scanned = ValueScanner::new(text, DEPTH_LIMIT).take_array(|element| {
-        if count < most {
-            elements.push(Json::from_trusted(element));
-        }
-        count += 1;
-    });
-    match scanned {
-        Ok(()) => Some((elements, count)),
-        Err(ScanFailure) => read_array(text, most),
-    }
-}
-
-/// Returns the number of elements of an array, without memory for them; 0 for any other value.
-#[must_use]
-pub(crate) fn count_elements(value: &Json<'_>) -> usize {
-    parse_first_elements(value, 0).map_or(0, |(_, count)| count)
-}
-
-/// Reads an array with serde_json.
-fn read_array(text: &str, most: usize) -> Option<(Vec<Json<'_>>, usize)> {
-    let mut elements = Vec::new();
-    let count = visitors::read_array(text, |count, element| {
-        if count < most {
-            elements.push(Json::from_trusted(element));
-        }
-    });
-    Some((elements, count.ok()?))
 }
 
 /// Parses one JSON value with limited nesting.

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::access::ApiKeyConfig;
 use super::admin_endpoints::AdminEndpointsConfig;
+use super::dialect_file::DialectFile;
 use super::file::{AdminEndpointsSpec, ConfigFile};
 use super::parse::{decode_utf8, env_var, parse_and_check};
 use super::problem::{ConfigProblem, ConfigProblems};
@@ -63,6 +64,11 @@ pub fn from_str_with(
     lookup: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Config, ConfigProblems> {
     load_text(name, text, LoadContext::for_path(Path::new(""), lookup)).map(|loaded| loaded.config)
+}
+
+/// Reads and compiles the dialect file at `path`.
+pub(crate) fn load_dialect_file(path: &Path) -> Result<DialectFile, ConfigProblems> {
+    DialectFile::compile(&path.display().to_string(), &read_source(path)?, &env_var)
 }
 
 pub(crate) fn load_key_file(path: &Path, content: &[u8]) -> Result<Vec<ApiKeyConfig>, ConfigProblems> {

@@ -19,6 +19,7 @@ mod text_format;
 mod sign;
 mod message_adapter;
 mod interrupt_form;
+mod mapped;
 mod table;
 mod ag_ui;
 mod custom;
@@ -35,7 +36,6 @@ mod ag_ui_snake;
 mod cloudbase;
 mod hai;
 mod social_app;
-mod mapped;
 mod mapped_dialect;
 mod detection;
 
@@ -52,7 +52,7 @@ pub(crate) use earlier_messages::{EarlierContent, EarlierMessage, EarlierMessage
 pub use hai::HAI;
 pub use mapped::Mapping;
 pub(crate) use mapped::{
-    Condition, EmittedEvent, ItemRule, MappedReader, MappingRule, MemberTemplate, PathStep, RuleEffect, TextPart,
+    Condition, EmittedEvent, ItemRule, JsonStep, MappedReader, MappingRule, MemberTemplate, RuleEffect, TextPart,
     ThreadState, ThreadValues, ValueSource, ValueTemplate, ValueTest, has_value,
 };
 pub use mapped_dialect::MappedDialect;

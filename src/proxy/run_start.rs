@@ -8,7 +8,7 @@
 //! If a step rejects the request, everything acquired so far is released.
 
 use super::agent_client::AgentClient;
-use super::body_budget::BodyPermit;
+use super::claim_guard::ClaimGuard;
 use super::deadlines::now_millis;
 use super::gateway::Gateway;
 use super::lifecycle::LifecyclePhase;
@@ -23,32 +23,27 @@ use super::routes::{ResumeRoutes, RouteEntry};
 use super::run::{OptionalCapture, RunTask};
 use super::run_captures::RunStart;
 use super::run_context::{AgentRequest, RunContext};
-use super::run_keys::{caller_key, new_token, run_keys, thread_key};
-use super::run_memory::RunMemoryShare;
+use super::run_keys::{caller_key, new_token, run_keys};
 use super::run_output::{LoggedOutput, RunOutput};
 use super::run_record::RunRecord;
-use super::thread_store::{KeptThread, ThreadStore};
+use super::run_request::{RewrittenRequest, RunRequestHead};
+use super::thread_store::KeptThread;
 use super::two_step::ClientPermits;
 use crate::codec::Framing;
 use crate::config::inspect::CaptureMode;
-use crate::dialect::PeerDialect;
 use crate::error::{Rejection, RejectionKind};
-use crate::event::Json;
 use crate::inspect::RunCapture;
-use crate::net::cpu_work::{run_sized, wait_for_large_work};
+use crate::net::cpu_work::wait_for_large_work;
 use crate::net::digest;
 use crate::policy::{CallerContext, StreamPermit};
 use crate::replay::{
-    ClaimResult, InsertOutcome, NewRun, ReadFrom, ReplayKey, ReplicatedRuns, ReplicationUnavailable, RunDescriptor,
-    RunKeys, RunToken, StoredRun,
+    ClaimResult, InsertOutcome, NewRun, ReadFrom, ReplicationUnavailable, RunDescriptor, RunKeys, RunToken, StoredRun,
 };
-use crate::telemetry::RunTimeline;
 use crate::telemetry::internal_event::{self, RunInfo, RunSummary};
 use crate::telemetry::label::{AuthMethod, AuthReason, RequestMethod};
-use crate::telemetry::trace::{RequestAttributes, RequestSpan, TraceExtension};
+use crate::telemetry::trace::{RequestAttributes, RequestSpan, TraceExtension, UpstreamSpanBuilder};
+use crate::translate::RunIds;
 use crate::translate::recap::{Recap, RecapInput};
-use crate::translate::request::{self, RequestRefusal, TranslatedRequest};
-use crate::translate::{RunIds, detect};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::request::Parts;
@@ -61,30 +56,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
-use uuid::Uuid;
 
 /// Time that a two-step start waits for a rejection. Most arrive immediately, and are more useful here than as
 /// RUN_ERROR in the stream.
 const START_GRACE: Duration = Duration::from_secs(1);
-
-struct RunRequestHead {
-    parts: Parts,
-    body_permit: BodyPermit,
-    memory: RunMemoryShare,
-    /// framing of the client's stream
-    framing: Framing,
-    caller: CallerContext,
-    caller_key: ReplayKey,
-    started_at: Instant,
-    /// the client's request, if it is captured
-    captured_body: Option<Bytes>,
-}
-
-pub(super) struct RewrittenRequest {
-    pub(super) client: PeerDialect,
-    pub(super) agent: PeerDialect,
-    pub(super) request: TranslatedRequest,
-}
 
 pub(super) struct RunPreview {
     pub(crate) framing: Framing,
@@ -350,26 +325,12 @@ impl Gateway {
         let mut stream = settings
             .create_stream(std::mem::take(&mut request.conversation))
             .with_thread(&request.ids, std::mem::take(&mut request.thread));
-        let thread = agent.dialect.mapping.filter(|mapping| !mapping.thread_names.is_empty()).map(|mapping| {
-            let thread_id = request.ids.thread_id.text().unwrap_or_default();
-            let key = thread_key(&route.name, &head.caller, &thread_id);
-            Box::new(KeptThread { store: Arc::clone(&self.threads), key, mapping })
-        });
+        let thread = KeptThread::new(&self.threads, agent.dialect.mapping, &route.name, &head.caller, &request.ids);
         stream.report_mut().add_losses(&request.losses);
         let trace = self.take_trace(&head.parts);
         let request_id = head.request_id().to_owned();
-        let agent_client = AgentClient {
-            cluster: Arc::clone(&route.cluster),
-            connector: Arc::clone(&self.connector),
-            request_id: request_id.clone(),
-            caller: head.caller_key,
-            spans: trace.upstream_spans(),
-            fields: Arc::new(self.policy.upstream_fields(&head.parts, &route.start_match)),
-            agent_errors: route.config.agent_errors,
-            timeline: capture.as_ref().map(RunCapture::timeline),
-        };
         let agent_request = AgentRequest {
-            client: agent_client,
+            client: self.agent_client(route, &head, trace.upstream_spans(), capture.as_ref()),
             body: request.body.into(),
             body_permit: head.body_permit,
             framings: negotiation::supported_framings(route.agent),
@@ -405,6 +366,25 @@ impl Gateway {
         NewRunTask { run: Box::pin(task.run(Box::new(agent_request), start_tx)), start_rx }
     }
 
+    fn agent_client(
+        &self,
+        route: &RouteEntry,
+        head: &RunRequestHead,
+        spans: UpstreamSpanBuilder,
+        capture: Option<&RunCapture>,
+    ) -> AgentClient {
+        AgentClient {
+            cluster: Arc::clone(&route.cluster),
+            connector: Arc::clone(&self.connector),
+            request_id: head.request_id().to_owned(),
+            caller: head.caller_key,
+            spans,
+            fields: Arc::new(self.policy.upstream_fields(&head.parts, &route.start_match)),
+            agent_errors: route.config.agent_errors,
+            timeline: capture.map(RunCapture::timeline),
+        }
+    }
+
     /// Takes the request's span, which the run owns from then on.
     fn take_trace(&self, parts: &Parts) -> RequestSpan {
         let span = parts.extensions.get::<TraceExtension>().and_then(TraceExtension::take);
@@ -437,74 +417,6 @@ impl Gateway {
             }
             _ => rejection,
         })
-    }
-}
-
-/// Releases a claim if the client disconnects before it is used, so that later requests for the run need not wait.
-struct ClaimGuard<'a>(Option<(&'a Arc<ReplicatedRuns>, &'a RunDescriptor)>);
-
-impl Drop for ClaimGuard<'_> {
-    fn drop(&mut self) {
-        let Some((replication, descriptor)) = self.0.take() else { return };
-        let replication = Arc::clone(replication);
-        let descriptor = descriptor.clone();
-        tokio::spawn(async move { replication.release(&descriptor).await });
-    }
-}
-
-impl RunRequestHead {
-    fn request_id(&self) -> &str {
-        responses::request_id(&self.parts.headers)
-    }
-
-    fn timeline(&self) -> Option<&Arc<RunTimeline>> {
-        self.parts.extensions.get()
-    }
-
-    fn rewrite(
-        &mut self,
-        route: &RouteEntry,
-        threads: &ThreadStore,
-        body: Bytes,
-        is_kept: bool,
-    ) -> Result<RewrittenRequest, Rejection> {
-        let fresh = RunIds::new(&Uuid::now_v7().to_string(), &Uuid::now_v7().to_string());
-        let (client, because) = negotiation::detect_client(route.client, self.framing, &body);
-        let agent = route.agent;
-        let tools = route.tools.as_deref();
-        let kept = |thread_id: &Json<'_>| {
-            let Some(mapping) = agent.dialect.mapping else { return Vec::new() };
-            let key = thread_key(&route.name, &self.caller, &thread_id.text().unwrap_or_default());
-            threads.get(&key, mapping)
-        };
-        let translate = || request::translate_input(&body, client, agent, &fresh, tools, is_kept, &kept);
-        let request =
-            run_sized(body.len(), translate).map_err(|refused| self.translation_rejection(route, &refused))?;
-        self.body_permit.count_rewritten(request.body.len())?;
-        let run = RunInfo { route: &route.name, request_id: self.request_id(), ids: &request.ids };
-        if let Some(because) = because {
-            internal_event::DialectDetected { run, side: "client", dialect: client.dialect.name, because }.emit();
-        } else if let Ok(body) = std::str::from_utf8(&body)
-            && let Some(found) = detect::detect_undeclared_client(body, client)
-        {
-            internal_event::WrongClientDialect {
-                run,
-                configured: client.dialect.name,
-                looks_like: found.peer.dialect.name,
-                because: found.evidence,
-            }
-            .emit();
-        }
-        Ok(RewrittenRequest { client, agent, request })
-    }
-
-    fn translation_rejection(&self, route: &RouteEntry, refused: &RequestRefusal) -> Rejection {
-        if !refused.is_forbidden_tool {
-            return Rejection::from(RejectionKind::InvalidRequest).with_detail(refused.to_string());
-        }
-        let method = self.caller.identity().map_or(AuthMethod::None, |identity| identity.method);
-        route.metrics.inc_auth(method, AuthReason::Tool);
-        Rejection::from(RejectionKind::ToolNotAllowed).with_detail(refused.to_string())
     }
 }
 

@@ -1,9 +1,12 @@
-//! What runs keep for the later runs of their thread, such as the conversation id of an agent whose dialect is
-//! described by a file. In memory: a restart or another replica begins without it, and says so to the client.
+//! Values that runs keep for the later runs of their thread, such as the conversation id of an agent whose dialect is
+//! described by a file. In memory: a restart or another replica begins without them, and says so to the client.
 
+use super::run_keys::thread_key;
 use crate::dialect::{Mapping, ThreadValues};
 use crate::event::Json;
+use crate::policy::CallerContext;
 use crate::replay::ReplayKey;
+use crate::translate::RunIds;
 use lru::LruCache;
 use parking_lot::Mutex;
 use std::num::NonZero;
@@ -28,9 +31,9 @@ struct StoredThread {
 /// The thread of a run whose agent keeps something for later ones.
 #[derive(Debug)]
 pub(super) struct KeptThread {
-    pub(super) store: Arc<ThreadStore>,
-    pub(super) key: ReplayKey,
-    pub(super) mapping: &'static Mapping,
+    store: Arc<ThreadStore>,
+    key: ReplayKey,
+    mapping: &'static Mapping,
 }
 
 impl ThreadStore {
@@ -39,7 +42,18 @@ impl ThreadStore {
     }
 
     /// Returns what earlier runs of the thread kept, in the order of the mapping's names.
-    pub(super) fn get(&self, key: &ReplayKey, mapping: &Mapping) -> ThreadValues {
+    pub(super) fn get(
+        &self,
+        mapping: Option<&'static Mapping>,
+        route: &str,
+        caller: &CallerContext,
+        thread_id: &Json<'_>,
+    ) -> ThreadValues {
+        let Some(mapping) = mapping.filter(|mapping| !mapping.thread_names.is_empty()) else { return Vec::new() };
+        self.find(&thread_key(route, caller, &thread_id.text().unwrap_or_default()), mapping)
+    }
+
+    fn find(&self, key: &ReplayKey, mapping: &Mapping) -> ThreadValues {
         let mut threads = self.0.lock();
         let stored = threads.get(key);
         // A file that was changed since may have other names.
@@ -53,6 +67,19 @@ impl ThreadStore {
 }
 
 impl KeptThread {
+    /// Returns the thread of a run, if its agent's dialect keeps anything.
+    pub(super) fn new(
+        store: &Arc<ThreadStore>,
+        mapping: Option<&'static Mapping>,
+        route: &str,
+        caller: &CallerContext,
+        ids: &RunIds,
+    ) -> Option<Box<Self>> {
+        let mapping = mapping.filter(|mapping| !mapping.thread_names.is_empty())?;
+        let key = thread_key(route, caller, &ids.thread_id.text().unwrap_or_default());
+        Some(Box::new(KeptThread { store: Arc::clone(store), key, mapping }))
+    }
+
     /// Stores values. Those that are too long for an id are not kept.
     pub(super) fn store(&self, values: ThreadValues) {
         let length: usize = values.iter().flatten().map(|value: &Json<'_>| value.as_str().len()).sum();
@@ -77,13 +104,13 @@ mod tests {
         let store = ThreadStore::new();
         let (own, later) = (mapping(&["a", "b"]), mapping(&["b", "c"]));
         let thread = KeptThread { store: Arc::clone(&store), key: [1; 32], mapping: own };
-        assert_eq!(store.get(&[1; 32], own), [None, None]);
+        assert_eq!(store.find(&[1; 32], own), [None, None]);
         thread.store(vec![None, Some(Json::string("x"))]);
-        assert_eq!(store.get(&[1; 32], own), [None, Some(Json::string("x"))]);
-        assert_eq!(store.get(&[1; 32], later), [Some(Json::string("x")), None]);
-        assert_eq!(store.get(&[2; 32], own), [None, None]);
+        assert_eq!(store.find(&[1; 32], own), [None, Some(Json::string("x"))]);
+        assert_eq!(store.find(&[1; 32], later), [Some(Json::string("x")), None]);
+        assert_eq!(store.find(&[2; 32], own), [None, None]);
         thread.store(vec![None, Some(Json::string(&"x".repeat(MAX_VALUES_LEN)))]);
-        assert_eq!(store.get(&[1; 32], own), [None, Some(Json::string("x"))]);
+        assert_eq!(store.find(&[1; 32], own), [None, Some(Json::string("x"))]);
     }
 
     #[test]
@@ -95,8 +122,8 @@ mod tests {
         };
         for number in 0..=MAX_THREADS.get() {
             KeptThread { store: Arc::clone(&store), key: key(number), mapping: own }.store(vec![Some(Json::NULL)]);
-            assert!(store.get(&key(1.min(number)), own)[0].is_some(), "{number}");
+            assert!(store.find(&key(1.min(number)), own)[0].is_some(), "{number}");
         }
-        assert_eq!(store.get(&key(0), own), [None]);
+        assert_eq!(store.find(&key(0), own), [None]);
     }
 }

@@ -2,6 +2,9 @@
 //!
 //! Shared shapes are read here; events with a dialect-specific shape go to its adapter.
 
+mod mapped_frames;
+mod dialect_switch;
+
 use super::aliases::{self, RunStamps};
 use super::carry::{self, CarriedMembers};
 use super::detect::{self, DialectDetector};
@@ -9,11 +12,11 @@ use super::event_parts::{FOLLOWS_SENT_STARTS, IncomingEvent, restore_absent};
 use super::event_shapes::{stringify_value, supply_result_id, supply_run_ids};
 use super::object_arguments::{self, ArgumentsStep, ObjectArguments, arguments_step};
 use super::report::TranslationReport;
-use super::{EventSink, RunIds, message, run_error, value_aliases};
+use super::{EventSink, message, run_error, value_aliases};
 use crate::codec::json::{self, JsonObject};
 use crate::dialect::{
     AG_UI, CarryLocation, Dialect, DialectAdapter, EventRow, EventShape, FallbackPolicy, MappedReader, PeerDialect,
-    RetiredEventReader, ThreadState, ThreadValues, UnreadableEvent, find_retired_row,
+    RetiredEventReader, UnreadableEvent, find_retired_row,
 };
 use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json, MemberKey, Members, find_member, get, set};
 
@@ -73,36 +76,10 @@ impl EventReader {
         }
     }
 
-    /// Sets the ids of the request for a dialect that a file describes, and what earlier runs of the thread kept.
-    pub(crate) fn begin_thread(&mut self, ids: &RunIds, thread: ThreadState) {
-        if let Some(mapped) = &mut self.mapped {
-            mapped.begin(ids.thread_id.clone(), ids.run_id.clone(), thread);
-        }
-    }
-
-    pub(crate) fn take_thread_values(&mut self) -> Option<ThreadValues> {
-        self.mapped.as_mut()?.take_thread_values()
-    }
-
-    /// Returns true if a frame's data need not be a JSON object.
-    pub(crate) fn reads_any_data(&self) -> bool {
-        self.mapped.is_some()
-    }
-
-    /// Ends a run whose agent ends it by ending the stream.
-    pub(crate) fn end_stream(&mut self, sink: &mut impl EventSink) {
-        if let Some(mapped) = &mut self.mapped {
-            mapped.end_stream(sink);
-        }
-    }
-
     /// Reads a frame; `event_line` is the value of its `event:` line.
     pub(crate) fn read_frame(&mut self, event_line: Option<&str>, data: &str, sink: &mut impl EventSink) {
-        if let Some(mapped) = &mut self.mapped {
-            let kind = mapped.read_frame(event_line, data, sink);
-            let label = kind.map_or(self.dialect.other_label_index(), |kind| self.dialect.label_index(kind));
-            sink.report().events_read[label] += 1;
-            return;
+        if self.mapped.is_some() {
+            return self.read_mapped_frame(event_line, data, sink);
         }
         if !data.starts_with('{') && data.trim() == DONE_MARKER {
             return sink.report().count_loss(EventLoss::DoneMarker);
@@ -111,31 +88,6 @@ impl EventReader {
         match json::parse_object(data) {
             Ok(object) => self.read_object(object, data, sink),
             Err(_) => self.emit_malformed(&Json::string(data), sink),
-        }
-    }
-
-    /// Switches to another dialect if the signs up to this frame indicate it more strongly than the one in use.
-    fn detect(&mut self, data: &str, sink: &mut impl EventSink) {
-        let Some(detector) = &mut self.detector else { return };
-        let Some(sign) = detector.inspect(data) else { return detector.keep(data) };
-        sink.report().switch_dialect(sign);
-        let detector = self.detector.take();
-        let object_arguments = std::mem::take(&mut self.object_arguments);
-        *self = EventReader::new(PeerDialect::new(sign.dialect), self.run_id.take());
-        // Reads the kept events to rebuild the state of open messages and calls; they have already been emitted.
-        let mut discarded = DiscardingSink(TranslationReport {
-            events_read: vec![0; sign.dialect.other_label_index() + 1].into(),
-            ..TranslationReport::default()
-        });
-        detector
-            .iter()
-            .flat_map(|detector| detector.kept_events())
-            .for_each(|data| self.read_frame(None, data, &mut discarded));
-        // Events that wait were not emitted.
-        self.object_arguments = object_arguments;
-        self.detector = detector.filter(|detector| !detector.is_settled());
-        if let Some(detector) = &mut self.detector {
-            detector.keep(data);
         }
     }
 
@@ -514,15 +466,5 @@ impl EventReader {
         }
         report.count_repair(EventRepair::UnknownType);
         CarriedType::OwnType
-    }
-}
-
-struct DiscardingSink(TranslationReport);
-
-impl EventSink for DiscardingSink {
-    fn emit(&mut self, _: Event<'_>) {}
-
-    fn report(&mut self) -> &mut TranslationReport {
-        &mut self.0
     }
 }

@@ -104,10 +104,8 @@ pub(crate) fn translate_input(
     let ids = RunIds { thread_id: input.thread_id.clone().into_owned(), run_id: input.run_id.clone().into_owned() };
     let mut left_out = input_repair::repair_input(&mut input, agent)?;
     left_out += gateway_notes::remove_notes(&mut input, client, agent);
-    let thread = match agent.dialect.mapping.filter(|mapping| !mapping.thread_names.is_empty()) {
-        Some(_) => find_thread(&input, thread_values(&ids.thread_id)),
-        None => ThreadState::default(),
-    };
+    let has_answers = input.messages.iter().any(|message| has_role(message, ASSISTANT));
+    let thread = ThreadState::new(thread_values(&ids.thread_id), has_answers);
     let (mut body, mut losses) = encode_input(input, agent);
     let own =
         agent.dialect.mapping.and_then(|mapping| mapping.make_request(&Json::from_trusted(&*body), &thread.values));
@@ -117,12 +115,6 @@ pub(crate) fn translate_input(
     }
     losses[EventLoss::Downgraded as usize] += left_out;
     Ok(TranslatedRequest { body, ids, losses, conversation: known, recap_input, thread })
-}
-
-/// A conversation with answers of the agent has had runs, of which something must have been kept.
-fn find_thread(input: &RunAgentInput<'_>, values: ThreadValues) -> ThreadState {
-    let has_answers = input.messages.iter().any(|message| has_role(message, ASSISTANT));
-    ThreadState { is_lost: has_answers && values.iter().all(Option::is_none), values }
 }
 
 /// Translates a request with the gateway's notes, by which the way back restores what the agent's dialect lacks.

@@ -10,6 +10,7 @@
 //! An error in the agent's framing leaves the stream `Running`: what was read before it may still be sent.
 
 mod repetition;
+mod mapped_agent;
 
 use super::agent_error::AgentError;
 use super::allowed_tools::{AllowedTools, ToolCallFilter};
@@ -26,7 +27,7 @@ use super::writer::{EventWriter, FrameIds, OutputContext};
 use super::{EventSink, RunIds, memory_limits, not_shown, run_guard};
 use crate::codec::sse::SseLimits;
 use crate::codec::{Framing, json};
-use crate::dialect::{CarryLocation, Dialect, PeerDialect, ThreadState, ThreadValues};
+use crate::dialect::{CarryLocation, Dialect, PeerDialect};
 use crate::event::run::RunEnding;
 use crate::event::{Event, EventLoss};
 use std::sync::Arc;
@@ -90,14 +91,11 @@ impl Stream {
     pub fn new(agent: PeerDialect, client: PeerDialect, ids: Option<RunIds>, limits: SseLimits) -> Self {
         let labels = |side: PeerDialect| vec![0; side.dialect.other_label_index() + 1].into_boxed_slice();
         let buffer_limit = limits.frame.max(memory_limits::MIN_BUFFER_LIMIT);
-        let mut reader = EventReader::new(agent, ids.as_ref().map(|ids| ids.run_id.clone()));
-        if let Some(ids) = &ids {
-            reader.begin_thread(ids, ThreadState::default());
-        }
+        let run_id = ids.as_ref().map(|ids| ids.run_id.clone());
         Stream {
             frame_reader: FrameReader::new(Framing::Sse, limits),
             follower: None,
-            reader,
+            reader: EventReader::new(agent, run_id).with_ids(ids.as_ref()),
             stages: StreamStages {
                 output: ClientOutput {
                     state: StreamState::Running,
@@ -144,18 +142,6 @@ impl Stream {
     #[must_use]
     pub fn with_agent(self, agent: PeerDialect) -> Self {
         self.with_conversation(ConversationState::of_agent(agent))
-    }
-
-    /// Sets the ids and what earlier runs of the thread kept, for an agent whose dialect is described by a file.
-    #[must_use]
-    pub(crate) fn with_thread(mut self, ids: &RunIds, thread: ThreadState) -> Self {
-        self.reader.begin_thread(ids, thread);
-        self
-    }
-
-    /// Returns what the next runs of the thread need, if it is new.
-    pub(crate) fn take_thread_values(&mut self) -> Option<ThreadValues> {
-        self.reader.take_thread_values()
     }
 
     /// Restricts the tools that the agent may call; `None` allows any.
@@ -259,22 +245,6 @@ impl Stream {
     /// Fails as [`Stream::push`] does.
     pub(crate) fn push_event(&mut self, data: &str, now: i64, out: &mut Vec<u8>) -> Result<(), StreamError> {
         self.push_named_event(None, data, now, out)
-    }
-
-    /// Reads one unframed event with the name that its `event:` line had.
-    ///
-    /// # Errors
-    ///
-    /// Fails as [`Stream::push`] does.
-    pub(crate) fn push_named_event(
-        &mut self,
-        event_line: Option<&str>,
-        data: &str,
-        now: i64,
-        out: &mut Vec<u8>,
-    ) -> Result<(), StreamError> {
-        let Stream { reader, stages, .. } = self;
-        stages.pipe(now, out).process_frame(reader, AgentFrame { event_line, ..AgentFrame::from_data(data) })
     }
 
     /// Ends the agent's body and writes pending events. The last event may lack its blank line; an incomplete one is

@@ -98,7 +98,7 @@ const DEPENDENCY_MODULES: &[(&str, &str)] = &[
     ("hyper-util", "net proxy admin demo"),
     ("ipnet", "config policy"),
     ("jsonwebtoken", "policy cli"),
-    ("lru", "policy"),
+    ("lru", "policy proxy"),
     ("memchr", EVERYWHERE),
     ("nix", "proxy"),
     ("opentelemetry", "telemetry"),

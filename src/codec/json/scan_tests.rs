@@ -1,5 +1,6 @@
 //! Compares the scanner with serde_json, over generated text and changes to it.
 
+use super::elements::read_array;
 use super::*;
 
 /// Pieces of JSON, right and wrong, from which the generated texts are made.

@@ -1,12 +1,12 @@
 //! The state of a compilation, and the keys of the file.
 
-use super::DialectFile;
+use super::compiled::DialectFile;
 use crate::config::problem::{ConfigProblem, ConfigProblems, SourcePosition, did_you_mean};
 use crate::config::spanned_tree::{MapEntry, NodeValue, TreeNode, TreeScalar, TreeScalarKind, join_key};
 use crate::config::substitution::{SubstitutionError, expand};
 use crate::dialect::{self, MappedDialect, Mapping, carry};
-use crate::dialect::{PathStep, RuleEffect};
-use crate::event::Json;
+use crate::dialect::{JsonStep, RuleEffect};
+use crate::event::{EventType, Json};
 
 const FILE_KEYS: &[&str] = &["name", "payload", "request", "events", "tests"];
 const REQUEST_KEYS: &[&str] = &["body"];
@@ -48,7 +48,7 @@ pub(super) struct DialectCompiler<'c> {
     text: &'c str,
     lookup: &'c dyn Fn(&str) -> Option<String>,
     problems: Vec<ConfigProblem>,
-    pub(super) payload: Vec<PathStep>,
+    pub(super) payload: Vec<JsonStep>,
     pub(super) mapping: Mapping,
 }
 
@@ -88,8 +88,11 @@ impl<'c> DialectCompiler<'c> {
                 "",
                 None,
                 "the key `events` is missing",
-                "add the rules for the agent's events, such as `events: [{has: text, emit: {type: TEXT_MESSAGE_CHUNK, \
-                 delta: \"{text}\"}}]`",
+                format!(
+                    "add the rules for the agent's events, such as `events: [{{has: text, emit: {{type: {}, delta: \
+                     \"{{text}}\"}}}}]`",
+                    EventType::TextMessageChunk.wire()
+                ),
             ),
         }
         self.check_ends(root);

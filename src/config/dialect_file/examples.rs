@@ -1,6 +1,7 @@
-//! The examples of a dialect file: what the agent sends and what a client gets, or what a client asks and what the agent
-//! gets.
+//! The examples of a dialect file: an agent's stream and the events that a client gets, or a client's request and the
+//! one that the agent gets.
 
+use super::compiled::{DialectExample, ExampleInput};
 use super::compiler::{At, DialectCompiler, literal_json};
 use crate::codec::json;
 use crate::config::problem::SourcePosition;
@@ -9,25 +10,6 @@ use crate::event::Json;
 use std::borrow::Cow;
 
 const EXAMPLE_KEYS: &[&str] = &["name", "stream", "events", "request", "body", "thread"];
-
-/// One example.
-#[derive(Clone, Debug)]
-pub(crate) struct DialectExample {
-    pub(crate) name: String,
-    /// line of the file
-    pub(crate) line: u64,
-    pub(crate) input: ExampleInput,
-    /// values that earlier runs of the thread kept
-    pub(crate) thread: Vec<(String, Json<'static>)>,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) enum ExampleInput {
-    /// the agent's bytes, and the AG-UI events of the run with thread `t1` and run `r1`
-    Stream { bytes: String, events: Vec<Json<'static>> },
-    /// AG-UI's request, and the agent's body
-    Request { input: Json<'static>, body: Json<'static> },
-}
 
 impl DialectCompiler<'_> {
     pub(super) fn compile_examples(&mut self, at: At<'_>) -> Vec<DialectExample> {

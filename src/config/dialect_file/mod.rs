@@ -2,6 +2,7 @@
 //!
 //! The file is compiled from its YAML tree, whose nodes know their positions, so that each mistake names its line.
 
+mod compiled;
 mod compiler;
 mod path_text;
 mod templates;
@@ -10,32 +11,17 @@ mod examples;
 #[cfg(test)]
 mod tests;
 
-use super::parse::{decode_utf8, env_var, strip_bom};
+use super::parse::{decode_utf8, strip_bom};
 use super::problem::ConfigProblems;
 use super::spanned_tree::TreeNode;
 use super::yaml_errors::explain_syntax;
-use crate::dialect::MappedDialect;
 use crate::net::read_file;
+pub(crate) use compiled::{DialectExample, DialectFile, ExampleInput};
 use compiler::DialectCompiler;
-pub(crate) use examples::{DialectExample, ExampleInput};
-use std::path::Path;
-
-/// A dialect file, compiled.
-#[derive(Clone, Debug)]
-pub(crate) struct DialectFile {
-    pub(crate) dialect: MappedDialect,
-    /// run by `diglot check --test`
-    pub(crate) examples: Vec<DialectExample>,
-}
 
 impl DialectFile {
-    /// Reads and compiles the file at `path`.
-    pub(crate) fn read(path: &Path) -> Result<DialectFile, ConfigProblems> {
-        Self::compile(&path.display().to_string(), &super::load::read_source(path)?, &env_var)
-    }
-
     /// Compiles a file, with environment variables from `lookup`.
-    pub(super) fn compile(
+    pub(in crate::config) fn compile(
         name: &str,
         bytes: &[u8],
         lookup: &dyn Fn(&str) -> Option<String>,

@@ -2,7 +2,7 @@
 
 use super::compiler::{At, DialectCompiler, PathUse};
 use crate::config::problem::did_you_mean;
-use crate::dialect::{PathStep, ValueSource};
+use crate::dialect::{JsonStep, ValueSource};
 
 /// The named places of frames and requests.
 const FRAME_ROOTS: &[&str] = &["@event", "@data", "@item", "@run", "@thread", "@thread_id", "@run_id"];
@@ -17,7 +17,7 @@ const PATH_HINT: &str = "write names separated by dots, `[0]` for an element, `[
 
 impl DialectCompiler<'_> {
     /// Compiles a path without a named place.
-    pub(super) fn plain_path(&mut self, at: At<'_>) -> Option<Vec<PathStep>> {
+    pub(super) fn plain_path(&mut self, at: At<'_>) -> Option<Vec<JsonStep>> {
         let text = self.scalar_text(at)?;
         self.parse_steps(at, text.trim())
     }
@@ -35,7 +35,7 @@ impl DialectCompiler<'_> {
         };
         match scope {
             PathUse::Request { .. } => {
-                if let Some(PathStep::Member(first)) = steps.first()
+                if let Some(JsonStep::Member(first)) = steps.first()
                     && !REQUEST_MEMBERS.contains(&&**first)
                 {
                     let message = format!("a request has no member `{first}`");
@@ -103,7 +103,7 @@ impl DialectCompiler<'_> {
         None
     }
 
-    fn parse_steps(&mut self, at: At<'_>, text: &str) -> Option<Vec<PathStep>> {
+    fn parse_steps(&mut self, at: At<'_>, text: &str) -> Option<Vec<JsonStep>> {
         let steps = split_steps(text);
         if steps.is_none() {
             self.report_at(at, format!("`{text}` is not a path"), PATH_HINT);
@@ -113,7 +113,7 @@ impl DialectCompiler<'_> {
 }
 
 /// Splits a path into its steps; empty text has none. Returns `None` if it is malformed.
-fn split_steps(text: &str) -> Option<Vec<PathStep>> {
+fn split_steps(text: &str) -> Option<Vec<JsonStep>> {
     let mut steps = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
@@ -121,11 +121,11 @@ fn split_steps(text: &str) -> Option<Vec<PathStep>> {
             let (step, after) = match inside.strip_prefix('"') {
                 Some(quoted) => {
                     let (name, after) = quoted.split_once("\"]")?;
-                    (PathStep::Member(name.into()), after)
+                    (JsonStep::Member(name.into()), after)
                 }
                 None => {
                     let (index, after) = inside.split_once(']')?;
-                    let step = if index == "-1" { PathStep::Last } else { PathStep::Index(index.parse().ok()?) };
+                    let step = if index == "-1" { JsonStep::Last } else { JsonStep::Index(index.parse().ok()?) };
                     (step, after)
                 }
             };
@@ -144,7 +144,7 @@ fn split_steps(text: &str) -> Option<Vec<PathStep>> {
         if !is_plain {
             return None;
         }
-        steps.push(PathStep::Member(name.into()));
+        steps.push(JsonStep::Member(name.into()));
         rest = match after.strip_prefix('.') {
             Some(next) if next.is_empty() || next.starts_with('[') => return None,
             Some(next) => next,
@@ -160,11 +160,11 @@ mod tests {
 
     #[test]
     fn splits_paths() {
-        let member = |name: &str| PathStep::Member(name.into());
+        let member = |name: &str| JsonStep::Member(name.into());
         assert_eq!(split_steps(""), Some(vec![]));
-        let steps = vec![member("choices"), PathStep::Index(0), member("delta"), member("内容")];
+        let steps = vec![member("choices"), JsonStep::Index(0), member("delta"), member("内容")];
         assert_eq!(split_steps("choices[0].delta.内容"), Some(steps));
-        let steps = vec![member("a"), member("b.c]"), PathStep::Last, member("d")];
+        let steps = vec![member("a"), member("b.c]"), JsonStep::Last, member("d")];
         assert_eq!(split_steps(r#"a["b.c]"][-1].d"#), Some(steps));
         for wrong in [
             ".a", "a.", "a..b", "a[", "a[]", "a[x]", "a[-2]", "a.[0]", "a[0]b", "a b", "a{b", r#"a["b"#, "a|b", "a[0].",

@@ -117,12 +117,13 @@ impl DialectCompiler<'_> {
     }
 
     fn compile_event(&mut self, at: At<'_>, scope: PathUse) -> Option<EmittedEvent> {
-        let entries = self.mapping_entries(at, "`{type: TEXT_MESSAGE_CHUNK, delta: \"{PATH}\"}`");
+        let example = EventType::TextMessageChunk.wire();
+        let entries = self.mapping_entries(at, &format!("`{{type: {example}, delta: \"{{PATH}}\"}}`"));
         if entries.is_empty() {
             return None;
         }
         let Some(written) = at.node.entry("type") else {
-            let hint = "add AG-UI's event, such as `type: TEXT_MESSAGE_CHUNK`";
+            let hint = format!("add AG-UI's event, such as `type: {example}`");
             self.report_at(at, "the key `type` is missing", hint);
             return None;
         };

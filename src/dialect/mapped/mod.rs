@@ -11,10 +11,11 @@ mod path;
 mod template;
 mod rule;
 mod open_piece;
+mod run_pieces;
 mod reader;
 mod request;
 
-pub(crate) use path::PathStep;
+pub(crate) use path::JsonStep;
 use path::PathTree;
 pub(crate) use reader::MappedReader;
 pub(crate) use rule::{EmittedEvent, MappingRule, MemberTemplate, RuleEffect};
@@ -40,10 +41,17 @@ pub struct Mapping {
 /// Values that the runs of a thread keep for later ones, by position in [`Mapping::thread_names`].
 pub(crate) type ThreadValues = Vec<Option<crate::event::Json<'static>>>;
 
-/// What the earlier runs of a thread kept.
+/// Values that the earlier runs of a thread kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ThreadState {
     pub(crate) values: ThreadValues,
     /// whether there were earlier runs, of which nothing is kept
     pub(crate) is_lost: bool,
+}
+
+impl ThreadState {
+    /// A conversation with answers has had runs, of which something must have been kept.
+    pub(crate) fn new(values: ThreadValues, has_answers: bool) -> Self {
+        ThreadState { is_lost: has_answers && !values.is_empty() && values.iter().all(Option::is_none), values }
+    }
 }

@@ -1,4 +1,4 @@
-//! What was sent of a text that may come again as a whole.
+//! The part of a text that was sent, for a text that may come again as a whole.
 
 use crate::event::Json;
 use std::borrow::Cow;

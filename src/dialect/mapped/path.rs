@@ -8,7 +8,7 @@ use crate::event::{Json, JsonType};
 
 /// One step of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum PathStep {
+pub(crate) enum JsonStep {
     Member(Box<str>),
     Index(usize),
     /// the last element of a list, `[-1]`
@@ -16,7 +16,7 @@ pub(crate) enum PathStep {
 }
 
 /// Finds the value at a path.
-pub(crate) fn find_value<'a>(steps: &[PathStep], value: Json<'a>) -> Option<Json<'a>> {
+pub(crate) fn find_value<'a>(steps: &[JsonStep], value: Json<'a>) -> Option<Json<'a>> {
     let Some((step, rest)) = steps.split_first() else { return Some(value) };
     match value.source() {
         Some(text) => find_value(rest, enter(step, text)?),
@@ -25,16 +25,16 @@ pub(crate) fn find_value<'a>(steps: &[PathStep], value: Json<'a>) -> Option<Json
 }
 
 /// Takes one step from a value.
-fn enter<'a>(step: &PathStep, text: &'a str) -> Option<Json<'a>> {
+fn enter<'a>(step: &JsonStep, text: &'a str) -> Option<Json<'a>> {
     let value = Json::from_trusted(text);
     if value.json_type() == JsonType::String {
         let inner = parse_text(&value)?;
         return enter(step, inner.as_str()).map(Json::into_owned);
     }
     match step {
-        PathStep::Member(name) => take_member(text, name),
-        PathStep::Index(index) => json::parse_element_text(text, index.saturating_add(1))?.0.into_iter().nth(*index),
-        PathStep::Last => json::parse_element_text(text, usize::MAX)?.0.pop(),
+        JsonStep::Member(name) => take_member(text, name),
+        JsonStep::Index(index) => json::parse_element_text(text, index.saturating_add(1))?.0.into_iter().nth(*index),
+        JsonStep::Last => json::parse_element_text(text, usize::MAX)?.0.pop(),
     }
 }
 
@@ -70,12 +70,12 @@ pub(crate) struct PathTree {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct PathNode {
     slot: Option<usize>,
-    children: Vec<(PathStep, usize)>,
+    children: Vec<(JsonStep, usize)>,
 }
 
 impl PathTree {
     /// Adds a path and returns its slot; a path that is already there keeps its own.
-    pub(crate) fn add(&mut self, steps: &[PathStep]) -> usize {
+    pub(crate) fn add(&mut self, steps: &[JsonStep]) -> usize {
         if self.nodes.is_empty() {
             self.nodes.push(PathNode::default());
         }
@@ -125,7 +125,7 @@ impl PathTree {
             Some(b'{') => {
                 let Ok(object) = json::parse_open_object(text) else { return };
                 for (step, child) in &node.children {
-                    let PathStep::Member(name) = step else { continue };
+                    let JsonStep::Member(name) = step else { continue };
                     let found = match &**name {
                         json::TYPE => object.kind.as_ref(),
                         name => object.members.iter().find(|(key, _)| key.name() == name).map(|(_, value)| value),
@@ -139,9 +139,9 @@ impl PathTree {
                 let Some((elements, _)) = json::parse_element_text(text, usize::MAX) else { return };
                 for (step, child) in &node.children {
                     let found = match step {
-                        PathStep::Member(_) => None,
-                        PathStep::Index(index) => elements.get(*index),
-                        PathStep::Last => elements.last(),
+                        JsonStep::Member(_) => None,
+                        JsonStep::Index(index) => elements.get(*index),
+                        JsonStep::Last => elements.last(),
                     };
                     if let Some(found) = found {
                         self.read_node(*child, found.clone(), values);
@@ -173,21 +173,21 @@ impl PathTree {
 mod tests {
     use super::*;
 
-    fn member(name: &str) -> PathStep {
-        PathStep::Member(name.into())
+    fn member(name: &str) -> JsonStep {
+        JsonStep::Member(name.into())
     }
 
     #[test]
     fn finds_members_elements_and_what_texts_hold() {
         let frame = r#"{"type":"x","threadId":"t","a":[{"b":1.10},{"b":"{\"c\":[\"最后\",2]}"}]}"#;
-        let rows: &[(&[PathStep], Option<&str>)] = &[
+        let rows: &[(&[JsonStep], Option<&str>)] = &[
             (&[member("type")], Some(r#""x""#)),
             (&[member("threadId")], Some(r#""t""#)),
             (&[member("thread_id")], None),
-            (&[member("a"), PathStep::Index(0), member("b")], Some("1.10")),
-            (&[member("a"), PathStep::Last, member("b"), member("c"), PathStep::Index(0)], Some(r#""最后""#)),
-            (&[member("a"), PathStep::Last, member("b"), member("c"), PathStep::Last], Some("2")),
-            (&[member("a"), PathStep::Index(2), member("b")], None),
+            (&[member("a"), JsonStep::Index(0), member("b")], Some("1.10")),
+            (&[member("a"), JsonStep::Last, member("b"), member("c"), JsonStep::Index(0)], Some(r#""最后""#)),
+            (&[member("a"), JsonStep::Last, member("b"), member("c"), JsonStep::Last], Some("2")),
+            (&[member("a"), JsonStep::Index(2), member("b")], None),
             (&[member("a"), member("b")], None),
             (&[member("type"), member("b")], None),
             (&[], Some(frame)),
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn reads_nothing_from_values_of_another_type() {
         let mut tree = PathTree::default();
-        tree.add(&[member("a"), PathStep::Index(0)]);
+        tree.add(&[member("a"), JsonStep::Index(0)]);
         for frame in ["1", "null", "\"text\"", "[]", "{}", "[1]", r#"{"a":{}}"#, r#"{"a":"[}"}"#] {
             assert_eq!(tree.read(Json::from_trusted(frame)), [None], "{frame}");
         }

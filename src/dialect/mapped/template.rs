@@ -1,6 +1,6 @@
 //! Values that a file dialect makes: literals with places for what a frame, a request or an earlier frame has.
 
-use super::path::{PathStep, find_value};
+use super::path::{JsonStep, find_value};
 use crate::codec::json;
 use crate::event::{Json, JsonType, MemberKey};
 use std::borrow::Cow;
@@ -9,12 +9,12 @@ use std::cell::Cell;
 /// A place from which a value comes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ValueSource {
-    /// a slot of the frame's [`super::path::PathTree`]
+    /// a slot of the paths that all rules read
     Frame(usize),
     /// a path into the request
-    Input(Vec<PathStep>),
+    Input(Vec<JsonStep>),
     /// a path into the element of `each`
-    Item(Vec<PathStep>),
+    Item(Vec<JsonStep>),
     /// what an earlier frame of the run set, by position in [`super::Mapping::run_names`]
     Run(usize),
     /// what an earlier run of the thread kept, by position in [`super::Mapping::thread_names`]
@@ -146,7 +146,7 @@ impl<'s> ValueScope<'s> {
 impl ValueTest {
     fn holds_for(&self, value: Option<&Json<'_>>) -> bool {
         match self {
-            ValueTest::OneOf(words) => value.is_some_and(|value| words.iter().any(|word| word.is_same(value))),
+            ValueTest::OneOf(words) => value.is_some_and(|value| words.iter().any(|word| equals(word, value))),
             ValueTest::Has => value.is_some_and(has_value),
             ValueTest::Lacks => !value.is_some_and(has_value),
         }
@@ -159,6 +159,11 @@ impl ValueTest {
             ValueTest::Lacks => text.is_none_or(str::is_empty),
         }
     }
+}
+
+/// Compares with a word of the file, which lists only a few.
+fn equals(word: &Json<'_>, value: &Json<'_>) -> bool {
+    word.is_same(value)
 }
 
 /// Returns false for null, and for strings, lists and objects without content.
@@ -201,7 +206,7 @@ impl ValueTemplate {
                 let word = from.make(scope);
                 let found = match &word {
                     Some(word) if words.is_empty() => Some(word.clone()),
-                    Some(word) => words.iter().find(|(wire, _)| wire.is_same(word)).map(|(_, own)| own.clone()),
+                    Some(word) => words.iter().find(|(wire, _)| equals(wire, word)).map(|(_, own)| own.clone()),
                     None => None,
                 };
                 found.or_else(|| otherwise.as_ref()?.make(scope))

@@ -1,0 +1,31 @@
+//! A dialect file as it is used.
+
+use crate::dialect::MappedDialect;
+use crate::event::Json;
+
+/// A dialect file, compiled.
+#[derive(Clone, Debug)]
+pub(crate) struct DialectFile {
+    pub(crate) dialect: MappedDialect,
+    /// run by `diglot check --test`
+    pub(crate) examples: Vec<DialectExample>,
+}
+
+/// One example.
+#[derive(Clone, Debug)]
+pub(crate) struct DialectExample {
+    pub(crate) name: String,
+    /// line of the file
+    pub(crate) line: u64,
+    pub(crate) input: ExampleInput,
+    /// values that earlier runs of the thread kept
+    pub(crate) thread: Vec<(String, Json<'static>)>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum ExampleInput {
+    /// the agent's bytes, and the AG-UI events of the run with thread `t1` and run `r1`
+    Stream { bytes: String, events: Vec<Json<'static>> },
+    /// AG-UI's request, and the agent's body
+    Request { input: Json<'static>, body: Json<'static> },
+}

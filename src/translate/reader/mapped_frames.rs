@@ -1,0 +1,47 @@
+//! Frames of a dialect that a file describes.
+
+use super::EventReader;
+use crate::dialect::{ThreadState, ThreadValues};
+use crate::translate::RunIds;
+use crate::translate::report::EventSink;
+
+impl EventReader {
+    /// Sets the ids of the request.
+    pub(crate) fn with_ids(mut self, ids: Option<&RunIds>) -> Self {
+        if let Some(ids) = ids {
+            self.begin_thread(ids, ThreadState::default());
+        }
+        self
+    }
+
+    /// Sets the ids of the request for a dialect that a file describes, and what earlier runs of the thread kept.
+    pub(crate) fn begin_thread(&mut self, ids: &RunIds, thread: ThreadState) {
+        if let Some(mapped) = &mut self.mapped {
+            mapped.begin(ids.thread_id.clone(), ids.run_id.clone(), thread);
+        }
+    }
+
+    pub(crate) fn take_thread_values(&mut self) -> Option<ThreadValues> {
+        self.mapped.as_mut()?.take_thread_values()
+    }
+
+    /// Returns true if a frame's data need not be a JSON object.
+    pub(crate) fn reads_any_data(&self) -> bool {
+        self.mapped.is_some()
+    }
+
+    /// Ends a run whose agent ends it by ending the stream.
+    pub(crate) fn end_stream(&mut self, sink: &mut impl EventSink) {
+        if let Some(mapped) = &mut self.mapped {
+            mapped.end_stream(sink);
+        }
+    }
+
+    /// Reads a frame by the rules of a file.
+    pub(super) fn read_mapped_frame(&mut self, event_line: Option<&str>, data: &str, sink: &mut impl EventSink) {
+        let Some(mapped) = &mut self.mapped else { return };
+        let kind = mapped.read_frame(event_line, data, sink);
+        let label = kind.map_or(self.dialect.other_label_index(), |kind| self.dialect.label_index(kind));
+        sink.report().events_read[label] += 1;
+    }
+}

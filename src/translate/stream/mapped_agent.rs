@@ -1,0 +1,36 @@
+//! A stream of an agent whose dialect is described by a file.
+
+use super::{Stream, StreamError};
+use crate::dialect::{ThreadState, ThreadValues};
+use crate::translate::RunIds;
+use crate::translate::frame_reader::AgentFrame;
+
+impl Stream {
+    /// Sets the ids and what earlier runs of the thread kept, for an agent whose dialect is described by a file.
+    #[must_use]
+    pub(crate) fn with_thread(mut self, ids: &RunIds, thread: ThreadState) -> Self {
+        self.reader.begin_thread(ids, thread);
+        self
+    }
+
+    /// Returns what the next runs of the thread need, if it is new.
+    pub(crate) fn take_thread_values(&mut self) -> Option<ThreadValues> {
+        self.reader.take_thread_values()
+    }
+
+    /// Reads one unframed event with the name that its `event:` line had.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Stream::push`] does.
+    pub(crate) fn push_named_event(
+        &mut self,
+        event_line: Option<&str>,
+        data: &str,
+        now: i64,
+        out: &mut Vec<u8>,
+    ) -> Result<(), StreamError> {
+        let Stream { reader, stages, .. } = self;
+        stages.pipe(now, out).process_frame(reader, AgentFrame { event_line, ..AgentFrame::from_data(data) })
+    }
+}
