@@ -286,9 +286,8 @@ fn linear_work_of_requests() {
                 for agent in sides() {
                     let fresh = RunIds::new("t", "r");
                     let translated = || {
-                        drop(request::translate_input(body.as_bytes(), client, agent, &fresh, None, true, &|_| {
-                            Vec::new()
-                        }))
+                        let kept = |_: &Json<'_>| Vec::new();
+                        drop(request::translate_input(body.as_bytes(), client, agent, &fresh, None, true, &kept));
                     };
                     counts.push((
                         format!("{name}, {} to {}", client.dialect.name, agent.dialect.name),

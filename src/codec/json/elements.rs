@@ -42,7 +42,7 @@ pub(crate) fn count_elements(value: &Json<'_>) -> usize {
 }
 
 /// Reads an array with serde_json.
-pub(super) fn read_array(text: &str, most: usize) -> Option<(Vec<Json<'_>>, usize)> {
+fn read_array(text: &str, most: usize) -> Option<(Vec<Json<'_>>, usize)> {
     let mut elements = Vec::new();
     let count = visitors::read_array(text, |count, element| {
         if count < most {
