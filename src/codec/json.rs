@@ -6,15 +6,13 @@
 
 mod scan;
 mod visitors;
-mod elements;
+mod object_writer;
 mod sequence;
 #[cfg(test)]
 mod scan_tests;
 
-use crate::event::{
-    Field, Json, JsonType, Member, MemberKey, Members, find_member, into_owned_members, needs_no_escape,
-};
-pub(crate) use elements::{count_elements, parse_element_text, parse_elements, parse_first_elements};
+use crate::event::{Field, Json, JsonType, Member, MemberKey, Members, find_member, into_owned_members};
+pub(crate) use object_writer::ObjectWriter;
 use scan::{ScanFailure, ValueScanner};
 pub(crate) use sequence::{parse_listed_values, parse_sequence};
 use serde_json::value::RawValue;
@@ -147,6 +145,54 @@ pub(crate) fn members_with_type(object: JsonObject<'_>) -> Members<'_> {
     members
 }
 
+#[must_use]
+pub(crate) fn parse_elements<'a>(value: &'a Json<'_>) -> Option<Vec<Json<'a>>> {
+    parse_first_elements(value, usize::MAX).map(|(elements, _)| elements)
+}
+
+/// Parses the first `most` elements but counts all of them: a small array may contain millions.
+#[must_use]
+pub(crate) fn parse_first_elements<'a>(value: &'a Json<'_>, most: usize) -> Option<(Vec<Json<'a>>, usize)> {
+    parse_element_text(value.as_str(), most)
+}
+
+/// Parses the first `most` elements of an array, which live as long as its text, and counts all of them.
+#[must_use]
+pub(crate) fn parse_element_text(text: &str, most: usize) -> Option<(Vec<Json<'_>>, usize)> {
+    if !text.starts_with('[') {
+        return None;
+    }
+    let mut elements = Vec::new();
+    let mut count = 0;
+    let scanned = ValueScanner::new(text, DEPTH_LIMIT).take_array(|element| {
+        if count < most {
+            elements.push(Json::from_trusted(element));
+        }
+        count += 1;
+    });
+    match scanned {
+        Ok(()) => Some((elements, count)),
+        Err(ScanFailure) => read_array(text, most),
+    }
+}
+
+/// Returns the number of elements of an array, without memory for them; 0 for any other value.
+#[must_use]
+pub(crate) fn count_elements(value: &Json<'_>) -> usize {
+    parse_first_elements(value, 0).map_or(0, |(_, count)| count)
+}
+
+/// Reads an array with serde_json.
+fn read_array(text: &str, most: usize) -> Option<(Vec<Json<'_>>, usize)> {
+    let mut elements = Vec::new();
+    let count = visitors::read_array(text, |count, element| {
+        if count < most {
+            elements.push(Json::from_trusted(element));
+        }
+    });
+    Some((elements, count.ok()?))
+}
+
 /// Parses one JSON value with limited nesting.
 #[must_use]
 pub(crate) fn parse_value(text: &str) -> Option<Json<'_>> {
@@ -257,72 +303,6 @@ impl<'a> JsonObject<'a> {
         self.seen_fields |= bit;
         self.camel_fields |= u64::from(camel) * bit;
         Ok(())
-    }
-}
-
-#[derive(Debug)]
-pub(crate) struct ObjectWriter<'o> {
-    out: &'o mut String,
-    empty: bool,
-}
-
-impl<'o> ObjectWriter<'o> {
-    pub(crate) fn begin(out: &'o mut String) -> Self {
-        out.push('{');
-        ObjectWriter { out, empty: true }
-    }
-
-    /// Writes a member whose name needs no escapes.
-    pub(crate) fn member(&mut self, name: &str, value: &str) {
-        self.write_comma();
-        self.out.push('"');
-        self.out.push_str(name);
-        self.out.push_str("\":");
-        self.out.push_str(value);
-    }
-
-    /// Writes a string member whose name and value need no escapes.
-    pub(crate) fn string_member(&mut self, name: &str, value: &str) {
-        self.write_comma();
-        self.out.push('"');
-        self.out.push_str(name);
-        self.out.push_str("\":\"");
-        self.out.push_str(value);
-        self.out.push('"');
-    }
-
-    /// Copies a member, writing its name in the requested case.
-    pub(crate) fn copy_member(&mut self, (key, value): &Member<'_>, snake: bool) {
-        match key {
-            MemberKey::Known(field) => self.member(field.wire_name(snake), value.as_str()),
-            MemberKey::Other(name) => {
-                self.write_name(name);
-                self.out.push_str(value.as_str());
-            }
-        }
-    }
-
-    /// Begins a member with any name.
-    fn write_name(&mut self, name: &str) {
-        self.write_comma();
-        if needs_no_escape(name) {
-            self.out.push('"');
-            self.out.push_str(name);
-            self.out.push('"');
-        } else {
-            self.out.push_str(Json::string(name).as_str());
-        }
-        self.out.push(':');
-    }
-
-    pub(crate) fn end(self) {
-        self.out.push('}');
-    }
-
-    fn write_comma(&mut self) {
-        if !std::mem::take(&mut self.empty) {
-            self.out.push(',');
-        }
     }
 }
 
