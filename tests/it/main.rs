@@ -72,6 +72,7 @@ mod cli;
 mod client;
 mod cors;
 mod custom_dialects;
+mod dialect_files;
 mod drain;
 mod earlier_runs;
 mod exact_json;

@@ -243,6 +243,10 @@ impl<'c> DialectCompiler<'c> {
         self.problems.push(problem.with_excerpt(self.text));
     }
 
+    pub(super) fn problem_count(&self) -> usize {
+        self.problems.len()
+    }
+
     pub(super) fn report_at(&mut self, at: At<'_>, message: impl Into<String>, hint: impl Into<String>) {
         self.report(at.path, position_of(at.node), message, hint);
     }

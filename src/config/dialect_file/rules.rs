@@ -154,6 +154,7 @@ impl DialectCompiler<'_> {
             (false, true) => &["type", KEY],
             (false, false) => &["type"],
         };
+        let before = self.problem_count();
         let members = self.compile_members(at, kind, own_keys, scope);
         let mut part = |name: &str| {
             let entry = at.node.entry(name).filter(|_| own_keys.contains(&name))?;
@@ -162,7 +163,10 @@ impl DialectCompiler<'_> {
         let (key, content) = (part(KEY), part(CONTENT));
         self.mapping.has_whole_content |= content.is_some();
         let event = EmittedEvent { kind, members, key, content };
-        self.check_members(at, &event, is_piece, is_call);
+        // A misspelt member is not also a missing one.
+        if self.problem_count() == before {
+            self.check_members(at, &event, is_piece, is_call);
+        }
         Some(event)
     }
 
