@@ -141,7 +141,7 @@ async fn a_conversation_is_kept_for_its_caller_alone() {
         "\"messages\":[",
         "\"messages\":[{\"id\":\"m0\",\"role\":\"user\",\"content\":\"first\"},{\"id\":\"a0\",\"role\":\"assistant\",\"content\":\"Hi\"},",
     );
-    let mut ask = async |caller: &str, body: &str| {
+    let mut post_as = async |caller: &str, body: &str| {
         let answer = send_request(gateway.data, post("/run", &format!("x-api-key: {caller}\r\n"), body)).await;
         assert_eq!(answer.status, 200, "{}", answer.text());
         let sent = agent.next_request().await.json();
@@ -149,10 +149,10 @@ async fn a_conversation_is_kept_for_its_caller_alone() {
         let is_lost = events.iter().any(|event| event["name"] == "diglot.conversation_lost");
         (sent["conversation_id"].clone(), is_lost)
     };
-    assert_eq!(ask("ann", INPUT).await, (Value::Null, false));
-    assert_eq!(ask("ann", &later).await, (json!("45701982"), false));
+    assert_eq!(post_as("ann", INPUT).await, (Value::Null, false));
+    assert_eq!(post_as("ann", &later).await, (json!("45701982"), false));
     // The thread of another caller with the same id, whose earlier messages the agent does not have.
-    assert_eq!(ask("bob", &later).await, (Value::Null, true));
+    assert_eq!(post_as("bob", &later).await, (Value::Null, true));
     assert_eq!(gateway.metric(r#"diglot_losses_total{reason="conversation_lost",route="run"}"#).await, 1.0);
 }
 

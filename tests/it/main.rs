@@ -12,6 +12,7 @@
 //! - `client`: clients that leave a run or stop reading.
 //! - `cors`: pages of other origins.
 //! - `custom_dialects`: dialects that the configuration defines, and output for older agents.
+//! - `dialect_files`: agents whose dialects are described by files, and mistakes in those files.
 //! - `drain`: connections and runs during a drain.
 //! - `earlier_runs`: ids of earlier runs, for clients that do not go on with their messages.
 //! - `exact_json`: comparison of JSON by its digits, for other modules.
