@@ -92,7 +92,7 @@ async fn runs_that_did_not_succeed_end_in_an_error() {
     let closed = [&before[..], &["TEXT_MESSAGE_END"]].concat();
     let rows = [
         // The agent's stream breaks off.
-        (frames(&[text.clone()]), "upstream_truncated", &before[..]),
+        (frames(std::slice::from_ref(&text)), "upstream_truncated", &before[..]),
         // The model reached its maximum of tokens.
         (
             format!("{}data: [DONE]\n\n", frames(&[text.clone(), chunk(&json!({}), json!("length"))])),
