@@ -55,11 +55,13 @@ build: ## build the release binary, target/release/diglot
 	cargo build --release --locked
 	@ls -l $(PROGRAM) | awk '{ printf "%s: %.1f MB\n", $$NF, $$5 / 1e6 }'
 
-install: ## install the release binary, its systemd unit and shell completions below PREFIX (/usr/local)
+install: ## install the release binary, dialect files, its systemd unit and shell completions below PREFIX (/usr/local)
 	@test -x $(PROGRAM) || { echo "$(PROGRAM) does not exist; run 'make build' first" >&2; exit 1; }
 	install -D -m 0755 $(PROGRAM) $(DESTDIR)$(PREFIX)/bin/diglot
 	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
 	sed 's|/usr/local/|$(PREFIX)/|' deploy/systemd/diglot.service > $(DESTDIR)$(PREFIX)/lib/systemd/system/diglot.service
+	install -d $(DESTDIR)$(PREFIX)/share/diglot/dialects
+	install -m 0644 config/dialects/*.yaml $(DESTDIR)$(PREFIX)/share/diglot/dialects
 	install -D -m 0644 deploy/systemd.md $(DESTDIR)$(PREFIX)/share/doc/diglot/systemd.md
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions
 	install -d $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
