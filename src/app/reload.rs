@@ -43,6 +43,9 @@ const HASH_BYTES: usize = 6;
 #[derive(Debug)]
 pub(crate) struct ConfigSource {
     path: PathBuf,
+    /// read with the file, whose meaning they change
+    dialect_files: Vec<PathBuf>,
+    /// of the file and the dialect files
     digest: Sha256Digest,
     /// with secrets removed
     pub(super) effective_config: String,
@@ -58,7 +61,8 @@ impl ConfigSource {
             effective::load_effective(path, &bytes, policy::auth::check_key_file)?;
         let source = ConfigSource {
             path: path.to_owned(),
-            digest: digest::sha256(&bytes),
+            digest: digest_of(&bytes, &config.dialect_files),
+            dialect_files: config.dialect_files.clone(),
             effective_config: yaml,
             is_reloadable: path.metadata().is_ok_and(|file| file.is_file()),
             warnings,
@@ -164,12 +168,12 @@ impl ConfigReloader {
         if self.active.lifecycle.phase() != LifecyclePhase::Serving {
             return false;
         }
-        let first = read_digest(&source.path).await;
+        let first = read_digest(source).await;
         if first == self.seen_digest {
             return false;
         }
         sleep(SETTLE_TIME).await;
-        read_digest(&source.path).await == first
+        read_digest(source).await == first
     }
 
     async fn reload(&mut self) -> ReloadResult {
@@ -181,7 +185,7 @@ impl ConfigReloader {
             Ok(bytes) => bytes,
             Err(problems) => return self.reject(Err(()), problems.to_string()),
         };
-        let digest = digest::sha256(&bytes);
+        let digest = digest_with_files(bytes.clone(), source.dialect_files.clone()).await;
         if self.last_reload_ok && digest == source.digest {
             self.seen_digest = Ok(digest);
             return Ok(describe_changes(
@@ -189,8 +193,11 @@ impl ConfigReloader {
                 &keys_needing_restart(&self.start_config, &self.active.config.load()),
             ));
         }
-        match self.build(bytes).await {
-            Ok(next) => Ok(self.apply(next, digest).await),
+        match self.build(bytes.clone()).await {
+            Ok(next) => {
+                let digest = digest_with_files(bytes, next.config.dialect_files.clone()).await;
+                Ok(self.apply(next, digest).await)
+            }
             Err(problems) => self.reject(Ok(digest), problems),
         }
     }
@@ -242,6 +249,7 @@ impl ConfigReloader {
         self.last_reload_ok = true;
         if let Some(source) = &mut self.source {
             source.digest = digest;
+            source.dialect_files.clone_from(&config.dialect_files);
         }
         internal_event::ConfigApplied { hash: &short_hash(&digest), changes: Some(&changes) }
             .emit(&self.active.metrics);
@@ -272,8 +280,28 @@ async fn read_source(path: &Path) -> Result<Vec<u8>, ConfigProblems> {
     read.unwrap_or_else(|error| Err(ConfigProblem::for_path(path, error.to_string()).into()))
 }
 
-async fn read_digest(path: &Path) -> Result<Sha256Digest, ()> {
-    read_source(path).await.map(|bytes| digest::sha256(&bytes)).map_err(drop)
+async fn read_digest(source: &ConfigSource) -> Result<Sha256Digest, ()> {
+    let bytes = read_source(&source.path).await.map_err(drop)?;
+    Ok(digest_with_files(bytes, source.dialect_files.clone()).await)
+}
+
+async fn digest_with_files(bytes: Vec<u8>, files: Vec<PathBuf>) -> Sha256Digest {
+    if files.is_empty() {
+        return digest::sha256(&bytes);
+    }
+    spawn_blocking(move || digest_of(&bytes, &files)).await.unwrap_or_default()
+}
+
+/// Returns the digest of the file alone, as `sha256sum` prints it, unless it names dialect files.
+fn digest_of(bytes: &[u8], files: &[PathBuf]) -> Sha256Digest {
+    if files.is_empty() {
+        return digest::sha256(bytes);
+    }
+    // A file that cannot be read has no content.
+    let read = |file: &PathBuf| hex::encode(digest::sha256(&load::read_source(file).unwrap_or_default()));
+    let digests: Vec<String> =
+        std::iter::once(hex::encode(digest::sha256(bytes))).chain(files.iter().map(read)).collect();
+    digest::sha256(digests.concat().as_bytes())
 }
 
 fn describe_changes(changes: &ConfigChanges, kept: &[&str]) -> String {

@@ -86,6 +86,7 @@ impl ConfigChecker<'_> {
             },
             replay: keys.replay?,
             inspect: keys.inspect?,
+            dialect_files: keys.dialect_files?,
             routes: keys.routes?,
         })
     }

@@ -10,6 +10,7 @@
 //! and shapes. `check` expands variables and parses each value with `scalar`. Neither reports consequences of other
 //! mistakes. Only [`load`] creates a `Config`, so every `Config` has been checked.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use self::access::{RateLimitsConfig, TrustedProxies};
@@ -106,6 +107,8 @@ pub struct Config {
     pub process: ProcessConfig,
     pub(crate) replay: ReplayConfig,
     pub(crate) inspect: InspectConfig,
+    /// Files that describe dialects of `routes`.
+    pub(crate) dialect_files: Vec<PathBuf>,
     /// Routes in file order. Never empty; no two share a path or a name.
     pub routes: Vec<RouteConfig>,
 }

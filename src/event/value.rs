@@ -100,6 +100,17 @@ impl<'a> Json<'a> {
         }
     }
 
+    /// Appends to a string in place, keeping its escapes; another value becomes a string.
+    pub(crate) fn push_suffix(&mut self, more: &str) {
+        if self.json_type() != JsonType::String {
+            *self = Json::string(&self.0);
+        }
+        let text = self.0.to_mut();
+        text.pop();
+        text.push_str(more);
+        text.push('"');
+    }
+
     /// Compares strings with escapes resolved, and other values by their text.
     #[must_use]
     pub(crate) fn is_same(&self, other: &Json<'_>) -> bool {

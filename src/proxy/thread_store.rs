@@ -9,13 +9,13 @@ use crate::replay::ReplayKey;
 use crate::translate::RunIds;
 use lru::LruCache;
 use parking_lot::Mutex;
-use std::num::NonZero;
 use std::sync::Arc;
 
 /// Threads that are kept; the one that was used longest ago is forgotten first.
-const MAX_THREADS: NonZero<usize> = NonZero::new(16_384).expect("not zero");
+const MAX_THREADS: usize = 16_384;
 
-/// Longest values of one thread together. Ids are shorter; with all threads, 8 MiB.
+/// Longest values of one thread together. Ids are shorter. With all threads, 8 MiB of text, and about 3 MiB for the
+/// map.
 const MAX_VALUES_LEN: usize = 512;
 
 /// The values of threads, by the key of thread and caller.
@@ -38,7 +38,7 @@ pub(super) struct KeptThread {
 
 impl ThreadStore {
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(ThreadStore(Mutex::new(LruCache::new(MAX_THREADS))))
+        Arc::new(ThreadStore(Mutex::new(LruCache::unbounded())))
     }
 
     /// Returns what earlier runs of the thread kept, in the order of the mapping's names.
@@ -80,12 +80,17 @@ impl KeptThread {
         Some(Box::new(KeptThread { store: Arc::clone(store), key, mapping }))
     }
 
-    /// Stores values. Those that are too long for an id are not kept.
+    /// Stores values. Values that are too long for ids remove those before them, which are no longer true.
     pub(super) fn store(&self, values: ThreadValues) {
         let length: usize = values.iter().flatten().map(|value: &Json<'_>| value.as_str().len()).sum();
-        if length <= MAX_VALUES_LEN {
-            let stored = StoredThread { names: &self.mapping.thread_names, values };
-            self.store.0.lock().put(self.key, stored);
+        let mut threads = self.store.0.lock();
+        if length > MAX_VALUES_LEN {
+            threads.pop(&self.key);
+            return;
+        }
+        threads.put(self.key, StoredThread { names: &self.mapping.thread_names, values });
+        if threads.len() > MAX_THREADS {
+            threads.pop_lru();
         }
     }
 }
@@ -110,7 +115,7 @@ mod tests {
         assert_eq!(store.find(&[1; 32], later), [Some(Json::string("x")), None]);
         assert_eq!(store.find(&[2; 32], own), [None, None]);
         thread.store(vec![None, Some(Json::string(&"x".repeat(MAX_VALUES_LEN)))]);
-        assert_eq!(store.find(&[1; 32], own), [None, Some(Json::string("x"))]);
+        assert_eq!(store.find(&[1; 32], own), [None, None]);
     }
 
     #[test]
@@ -120,7 +125,7 @@ mod tests {
         let key = |number: usize| -> ReplayKey {
             std::array::from_fn(|at| number.to_be_bytes().get(at).copied().unwrap_or(0))
         };
-        for number in 0..=MAX_THREADS.get() {
+        for number in 0..=MAX_THREADS {
             KeptThread { store: Arc::clone(&store), key: key(number), mapping: own }.store(vec![Some(Json::NULL)]);
             assert!(store.find(&key(1.min(number)), own)[0].is_some(), "{number}");
         }

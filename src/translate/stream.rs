@@ -258,7 +258,7 @@ impl Stream {
         let Stream { frame_reader: frames, follower: follow, reader, stages } = self;
         let mut sink = stages.pipe(now, out);
         frames.finish(&mut |frame| match json::parse_open_object(frame.data) {
-            Err(_) if !over && !reader.reads_any_data() => Ok(()),
+            Err(_) if !over && reader.drops_cut_frame(frame.data) => Ok(()),
             _ => sink.follow_frame(follow, reader, frame),
         })?;
         reader.end_stream(&mut sink);

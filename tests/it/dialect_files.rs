@@ -171,6 +171,167 @@ fn mistakes_name_their_file_and_line() {
     assert_eq!(text.matches("hint: ").count(), 1, "the route is not reported as well: {text}");
 }
 
+/// An agent with an index in place of ids, whole texts, and calls among texts.
+const PIECES: &str = r#"
+name: acme
+events:
+  - has: say
+    emit: {type: TEXT_MESSAGE_CHUNK, messageId: "{id}", delta: "{say}"}
+  - has: all
+    emit: {type: TEXT_MESSAGE_CHUNK, messageId: "{id}", content: "{all}"}
+  - has: n
+    emit: {type: TOOL_CALL_CHUNK, key: "{n}", toolCallName: "{fn}", delta: "{in}"}
+  - has: result
+    emit: {type: TOOL_CALL_RESULT, toolCallId: "{of}", messageId: "{id}", content: "{result}"}
+  - when: {kind: text}
+    emit: {type: TEXT_MESSAGE_CHUNK, delta: "{words}"}
+  - has: over
+    done: true
+  - has: bad
+    fail: {message: "{bad}"}
+tests:
+"#;
+
+/// Events of a run in short: the agent's frames, and what its client gets.
+const PIECE_ROWS: &[(&str, &[&str], &[&str])] = &[
+    (
+        "a call goes on behind a text under its own name",
+        &[r#"{"n":0,"fn":"f","in":"{"}"#, r#"{"id":"m","say":"x"}"#, r#"{"n":0,"in":"}"}"#],
+        &[
+            r#"{"type":"TOOL_CALL_START","toolCallId":"r1-c1","toolCallName":"f"}"#,
+            r#"{"type":"TOOL_CALL_ARGS","toolCallId":"r1-c1","delta":"{"}"#,
+            r#"{"type":"TOOL_CALL_END","toolCallId":"r1-c1"}"#,
+            r#"{"type":"TEXT_MESSAGE_START","messageId":"m","role":"assistant"}"#,
+            r#"{"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"x"}"#,
+            r#"{"type":"TEXT_MESSAGE_END","messageId":"m"}"#,
+            r#"{"type":"TOOL_CALL_START","toolCallId":"r1-c1","toolCallName":"f"}"#,
+            r#"{"type":"TOOL_CALL_ARGS","toolCallId":"r1-c1","delta":"}"}"#,
+            r#"{"type":"TOOL_CALL_END","toolCallId":"r1-c1"}"#,
+        ],
+    ),
+    (
+        "arguments wait for the name",
+        &[r#"{"n":0,"in":"{"}"#, r#"{"n":0,"fn":"f","in":"}"}"#],
+        &[
+            r#"{"type":"TOOL_CALL_START","toolCallId":"r1-c1","toolCallName":"f"}"#,
+            r#"{"type":"TOOL_CALL_ARGS","toolCallId":"r1-c1","delta":"{"}"#,
+            r#"{"type":"TOOL_CALL_ARGS","toolCallId":"r1-c1","delta":"}"}"#,
+            r#"{"type":"TOOL_CALL_END","toolCallId":"r1-c1"}"#,
+        ],
+    ),
+    (
+        "a whole text is compared with what was sent, also of another message and behind a call",
+        &[
+            r#"{"id":"a","all":"Hi"}"#,
+            r#"{"id":"b","all":"Yo"}"#,
+            r#"{"n":0,"fn":"f","in":""}"#,
+            r#"{"id":"a","all":"Hi"}"#,
+            r#"{"id":"b","all":"Yo!"}"#,
+        ],
+        &[
+            r#"{"type":"TEXT_MESSAGE_START","messageId":"a","role":"assistant"}"#,
+            r#"{"type":"TEXT_MESSAGE_CONTENT","messageId":"a","delta":"Hi"}"#,
+            r#"{"type":"TEXT_MESSAGE_END","messageId":"a"}"#,
+            r#"{"type":"TEXT_MESSAGE_START","messageId":"b","role":"assistant"}"#,
+            r#"{"type":"TEXT_MESSAGE_CONTENT","messageId":"b","delta":"Yo"}"#,
+            r#"{"type":"TEXT_MESSAGE_END","messageId":"b"}"#,
+            r#"{"type":"TOOL_CALL_START","toolCallId":"r1-c1","toolCallName":"f"}"#,
+            r#"{"type":"TOOL_CALL_END","toolCallId":"r1-c1"}"#,
+            r#"{"type":"TEXT_MESSAGE_START","messageId":"b","role":"assistant"}"#,
+            r#"{"type":"TEXT_MESSAGE_CONTENT","messageId":"b","delta":"!"}"#,
+            r#"{"type":"TEXT_MESSAGE_END","messageId":"b"}"#,
+        ],
+    ),
+    (
+        "a replacement is a further message, which goes on",
+        &[r#"{"id":"a","all":"Hello"}"#, r#"{"id":"a","all":"Bye"}"#, r#"{"id":"a","all":"Bye bye"}"#],
+        &[
+            r#"{"type":"TEXT_MESSAGE_START","messageId":"a","role":"assistant"}"#,
+            r#"{"type":"TEXT_MESSAGE_CONTENT","messageId":"a","delta":"Hello"}"#,
+            r#"{"type":"TEXT_MESSAGE_END","messageId":"a"}"#,
+            r#"{"type":"TEXT_MESSAGE_START","messageId":"r1-m1","role":"assistant"}"#,
+            r#"{"type":"TEXT_MESSAGE_CONTENT","messageId":"r1-m1","delta":"Bye"}"#,
+            r#"{"type":"TEXT_MESSAGE_CONTENT","messageId":"r1-m1","delta":" bye"}"#,
+            r#"{"type":"TEXT_MESSAGE_END","messageId":"r1-m1"}"#,
+        ],
+    ),
+    (
+        "a late result leaves the call that has its key by now",
+        &[
+            r#"{"n":0,"fn":"f","in":"1"}"#,
+            r#"{"id":"m","say":"x"}"#,
+            r#"{"n":0,"fn":"g","in":"2"}"#,
+            r#"{"of":"r1-c1","id":"t","result":"done"}"#,
+            r#"{"n":0,"in":"3"}"#,
+        ],
+        &[
+            r#"{"type":"TOOL_CALL_START","toolCallId":"r1-c1","toolCallName":"f"}"#,
+            r#"{"type":"TOOL_CALL_ARGS","toolCallId":"r1-c1","delta":"1"}"#,
+            r#"{"type":"TOOL_CALL_END","toolCallId":"r1-c1"}"#,
+            r#"{"type":"TEXT_MESSAGE_START","messageId":"m","role":"assistant"}"#,
+            r#"{"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"x"}"#,
+            r#"{"type":"TEXT_MESSAGE_END","messageId":"m"}"#,
+            r#"{"type":"TOOL_CALL_START","toolCallId":"r1-c2","toolCallName":"g"}"#,
+            r#"{"type":"TOOL_CALL_ARGS","toolCallId":"r1-c2","delta":"2"}"#,
+            r#"{"type":"TOOL_CALL_RESULT","toolCallId":"r1-c1","messageId":"t","content":"done"}"#,
+            r#"{"type":"TOOL_CALL_ARGS","toolCallId":"r1-c2","delta":"3"}"#,
+            r#"{"type":"TOOL_CALL_END","toolCallId":"r1-c2"}"#,
+        ],
+    ),
+    (
+        "a frame without the text that its rule is for does not disappear",
+        &[r#"{"kind":"text","wordz":"lost"}"#],
+        &[r#"{"type":"RAW","event":{"kind":"text","wordz":"lost"},"source":"acme"}"#],
+    ),
+];
+
+#[test]
+fn pieces_open_and_close_what_they_belong_to() {
+    let mut file = PIECES.to_owned();
+    for (name, frames, events) in PIECE_ROWS {
+        let frames = frames.iter().chain(&[r#"{"over":true}"#]).map(|frame| format!("      data: {frame}\n\n"));
+        let ends = [r#"{"type":"RUN_STARTED","threadId":"t1","runId":"r1"}"#];
+        let ended = [r#"{"type":"RUN_FINISHED","threadId":"t1","runId":"r1"}"#];
+        let events = ends.iter().chain(*events).chain(&ended).map(|event| format!("      - {event}\n"));
+        file += &format!(
+            "  - name: {name}\n    stream: |\n{}    events:\n{}",
+            frames.collect::<String>(),
+            events.collect::<String>()
+        );
+    }
+    let file = TempFile::new(&file);
+    let output = run(&["check", "--test", file.path().to_str().expect("UTF-8")]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+/// An incomplete frame at the end is dropped, as for other agents, and the run is cut off.
+#[tokio::test]
+async fn a_cut_frame_does_not_reach_the_client() {
+    let text = chunk(&json!({"role": "assistant", "content": "Hel"}), Value::Null);
+    let agent = Agent::with_response(format!("{HEAD}{}data: {{\"choices\":[{{\"secr", frames(&[text])));
+    let gateway = start(&agent, "openai-chat.yaml", "openai-chat", "", "").await;
+    let answer = send_request(gateway.data, post("/run", "", INPUT)).await;
+    sse::assert_failed(&answer, "upstream_truncated", &["RUN_STARTED", "TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT"]);
+}
+
+#[tokio::test]
+async fn a_changed_file_is_loaded() {
+    let agent =
+        Agent::with_response(format!("{HEAD}{}", frames(&[json!({"say": "Hi", "id": "m"}), json!({"over": true})])));
+    let file = TempFile::new(&format!("{}  []\n", PIECES.trim_end()));
+    let routes =
+        format!("routes:\n  - {{name: run, path: /run, client: ag-ui, agent: acme, upstream: \"{}\"}}\n", agent.url());
+    let top = format!("dialect_files: [{}]", file.path().display());
+    let mut gateway = Gateway::start(Setup { top: &top, routes: &routes, ..Setup::default() }).await;
+    let text = std::fs::read_to_string(file.path()).expect("the file");
+    std::fs::write(file.path(), "garbage: [").expect("the file");
+    gateway.next_log("configuration refused; the last good one stays in use").await;
+    std::fs::write(file.path(), text.replace("delta: \"{say}\"", "delta: \"<{say}>\"")).expect("the file");
+    gateway.next_log("configuration reloaded").await;
+    let answer = send_request(gateway.data, post("/run", "", INPUT)).await;
+    assert!(answer.text().contains("<Hi>"), "{}", answer.text());
+}
+
 #[test]
 fn file_dialects_are_for_agents() {
     let file = shipped("openai-chat.yaml");

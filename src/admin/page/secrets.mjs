@@ -4,7 +4,7 @@ import { readJson } from "./json_members.mjs";
 
 const MASK = "***";
 
-/** Characters of a text that are searched; no pattern takes long for them, whatever they are. */
+/** Characters of a text that are searched. Patterns look back at a bounded number, so that none takes the square of them. */
 const MOST_TEXT = 64 << 10;
 
 /** A word in these has a secret value; `max_tokens` and the like are numbers. */
@@ -18,7 +18,7 @@ const SECRET_NAME =
 const FORMS = [
   ["private_key", /-----BEGIN [\s\S]*?(?:-----END [^-]*-----|$)/g],
   ["url", /(?<=:\/\/)[^\s"'`<>/@]+(?=@)/g],
-  ["credential", /(?<=\b(?:bearer|basic) +)[^\s"'`,;\\]{8,}/gi],
+  ["credential", /(?<=\b(?:bearer|basic) {1,8})[^\s"'`,;\\]{8,}/gi],
   ["jwt", /\beyJ[\w-]{1,2048}\.[\w.-]*/g],
   [
     "token",
@@ -28,7 +28,7 @@ const FORMS = [
   // `name=value` and `name: value` within a text, as in a header field, a query or a file of settings.
   [
     "named",
-    new RegExp(`(?<=${SECRET_NAME.source}[\\w-]{0,64}\\\\*["']?\\s*[:=]\\s*\\\\*["']?)[^\\s"'\\\\&,;]+`, "gi"),
+    new RegExp(`(?<=${SECRET_NAME.source}[\\w-]{0,64}\\\\{0,4}["']?\\s{0,8}[:=]\\s{0,8}\\\\{0,4}["']?)[^\\s"'\\\\&,;]+`, "gi"),
   ],
   ["random", /[A-Za-z\d+/_-]{20,}={0,2}/g],
 ];

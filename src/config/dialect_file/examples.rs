@@ -4,7 +4,7 @@
 use super::compiled::{DialectExample, ExampleInput};
 use super::compiler::{At, DialectCompiler, literal_json};
 use crate::codec::json;
-use crate::config::problem::SourcePosition;
+use crate::config::problem::{SourcePosition, did_you_mean};
 use crate::config::spanned_tree::{NodeValue, TreeNode, join_key};
 use crate::event::Json;
 use std::borrow::Cow;
@@ -37,7 +37,10 @@ impl DialectCompiler<'_> {
                     self.report_at(At { node: &stream.value, path: &path }, "must be a text", hint);
                     return None;
                 };
-                let events = json::parse_elements(&events).unwrap_or_default();
+                let Some(events) = json::parse_elements(&events) else {
+                    self.report_at(at, "`events` must be a list", "write `- {type: …}` for each event");
+                    return None;
+                };
                 let events = events.into_iter().map(Json::into_owned).collect();
                 ExampleInput::Stream { bytes: bytes.text.clone(), events }
             }
@@ -56,6 +59,12 @@ impl DialectCompiler<'_> {
         if let Some(kept) = at.node.entry("thread") {
             let path = join_key(at.path, "thread");
             for entry in self.mapping_entries(At { node: &kept.value, path: &path }, "`thread: {name: value}`") {
+                let known: Vec<String> = self.mapping.thread_names.iter().map(|name| name.to_string()).collect();
+                if !known.contains(&entry.key) {
+                    let hint = did_you_mean(&entry.key, &known.iter().map(String::as_str).collect::<Vec<_>>());
+                    let path = join_key(&path, &entry.key);
+                    self.report(&path, entry.position, format!("no rule keeps `{}`", entry.key), hint);
+                }
                 thread.push((entry.key.clone(), to_json(&entry.value)));
             }
         }

@@ -46,11 +46,11 @@ impl DialectCompiler<'_> {
                     self.report_at(at, message, hint);
                     return None;
                 }
-                Some(ValueSource::Input(steps))
+                Some(ValueSource::Slot(self.mapping.request_paths.add(&steps)))
             }
             PathUse::Frame { .. } => {
                 let steps = if is_root { steps } else { [self.payload.clone(), steps].concat() };
-                Some(ValueSource::Frame(self.mapping.paths.add(&steps)))
+                Some(ValueSource::Slot(self.mapping.paths.add(&steps)))
             }
         }
     }
@@ -94,11 +94,10 @@ impl DialectCompiler<'_> {
         }
         let known: Vec<&str> = names.iter().map(|name| &**name).collect();
         let (root, key) = if is_thread { ("thread", "keep") } else { ("run", "set") };
-        let hint = match did_you_mean(name, &known) {
-            hint if known.is_empty() => format!("add a rule with `{key}: {{{name}: \"{{PATH}}\"}}`, {hint}"),
-            hint => hint,
+        let hint = match known.is_empty() {
+            true => format!("add a rule with `{key}: {{{name}: \"{{PATH}}\"}}`"),
+            false => did_you_mean(name, &known),
         };
-        let hint = if known.is_empty() { hint.trim_end_matches(", ").to_owned() } else { hint };
         self.report_at(at, format!("no rule sets `@{root}.{name}`"), hint);
         None
     }

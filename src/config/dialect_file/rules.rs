@@ -41,11 +41,13 @@ impl DialectCompiler<'_> {
         }
         let scope = PathUse::Frame { has_item: false };
         let each = match at.node.entry("each") {
-            Some(entry) => Some(self.compile_list_path(&entry.value, &join_key(at.path, "each"), scope)?),
+            Some(entry) => {
+                Some(self.compile_one_path(At { node: &entry.value, path: &join_key(at.path, "each") }, scope)?)
+            }
             None => None,
         };
         let scope = PathUse::Frame { has_item: each.is_some() };
-        let conditions = self.compile_conditions(at, scope)?;
+        let conditions = self.compile_conditions(at, scope);
         let mut effects = Vec::new();
         for entry in entries {
             let path = join_key(at.path, &entry.key);
@@ -58,6 +60,10 @@ impl DialectCompiler<'_> {
             RuleEffect::Finish(_) => 2,
             RuleEffect::Done | RuleEffect::Fail { .. } => 3,
         });
+        let ends = |effect: &&RuleEffect| matches!(effect, RuleEffect::Done | RuleEffect::Fail { .. });
+        if effects.iter().filter(ends).count() > 1 {
+            self.report_at(at, "the rule has both `done` and `fail`", "keep the one with which the run ends");
+        }
         Some(MappingRule { each, conditions: conditions?, effects })
     }
 

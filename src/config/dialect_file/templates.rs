@@ -1,7 +1,8 @@
 //! Values as a dialect file writes them.
 
 use super::compiler::{At, DialectCompiler, PathUse, literal_json, position_of};
-use crate::config::spanned_tree::{MapEntry, NodeValue, TreeNode, TreeScalarKind, join_key};
+use crate::config::problem::is_one_edit_off;
+use crate::config::spanned_tree::{MapEntry, NodeValue, TreeScalarKind, join_key};
 use crate::dialect::{Condition, ItemRule, TextPart, ValueSource, ValueTemplate, ValueTest};
 use crate::event::Json;
 
@@ -40,12 +41,19 @@ impl DialectCompiler<'_> {
     fn compile_mapping(&mut self, at: At<'_>, entries: &[MapEntry], scope: PathUse) -> Option<ValueTemplate> {
         let has_only = |keys: &[&str]| entries.iter().all(|entry| keys.contains(&entry.key.as_str()));
         let has = |key: &str| at.node.entry(key).is_some();
+        if let Some((message, hint)) = find_mistake(at, entries) {
+            self.report_at(at, message, hint);
+            return None;
+        }
         match entries {
-            [only] if only.key == "text" || only.key == "json" => {
+            [only] if ["as_text", "as_json", "text_of"].contains(&only.key.as_str()) => {
                 let path = join_key(at.path, &only.key);
                 let inner = Box::new(self.compile_value(At { node: &only.value, path: &path }, scope)?);
-                let is_text = only.key == "text";
-                Some(if is_text { ValueTemplate::AsText(inner) } else { ValueTemplate::AsJson(inner) })
+                Some(match only.key.as_str() {
+                    "as_text" => ValueTemplate::AsText(inner),
+                    "as_json" => ValueTemplate::AsJson(inner),
+                    _ => ValueTemplate::TextOf(inner),
+                })
             }
             _ if has("from") && (has("table") || has("otherwise")) && has_only(TABLE_KEYS) => {
                 self.compile_table(at, scope)
@@ -55,7 +63,7 @@ impl DialectCompiler<'_> {
                 let value = at.node.entry("as")?;
                 let path = join_key(at.path, "as");
                 let value = self.compile_value(At { node: &value.value, path: &path }, scope)?;
-                Some(match self.compile_conditions(at, scope)? {
+                Some(match self.compile_conditions(at, scope) {
                     Some(conditions) => ValueTemplate::If(conditions, Box::new(value)),
                     None => ValueTemplate::From(Vec::new()),
                 })
@@ -126,15 +134,15 @@ impl DialectCompiler<'_> {
             let value_path = join_key(&path, "as");
             let value = self.compile_value(At { node: &value.value, path: &value_path }, scope);
             let conditions = self.compile_conditions(at, scope);
-            if let (Some(value), Some(Some(conditions))) = (value, conditions) {
+            if let (Some(value), Some(conditions)) = (value, conditions) {
                 compiled.push(ItemRule { conditions, value });
             }
         }
         Some(ValueTemplate::Each { list, rules: compiled })
     }
 
-    /// Compiles `when`, `has` and `lacks`. Returns `Some(None)` if they can never hold because of a variable.
-    pub(super) fn compile_conditions(&mut self, at: At<'_>, scope: PathUse) -> Option<Option<Vec<Condition>>> {
+    /// Compiles `when`, `has` and `lacks`; `None` if a variable makes them impossible.
+    pub(super) fn compile_conditions(&mut self, at: At<'_>, scope: PathUse) -> Option<Vec<Condition>> {
         let mut conditions = Vec::new();
         let mut is_possible = true;
         if let Some(when) = at.node.entry("when") {
@@ -162,7 +170,7 @@ impl DialectCompiler<'_> {
             }
         }
         self.check_contradiction(at, &conditions);
-        Some(is_possible.then_some(conditions))
+        is_possible.then_some(conditions)
     }
 
     fn compile_test(&mut self, at: At<'_>, scope: PathUse, test: &ValueTest) -> Option<CompiledCondition> {
@@ -220,14 +228,9 @@ impl DialectCompiler<'_> {
         }
     }
 
-    fn compile_one_path(&mut self, at: At<'_>, scope: PathUse) -> Option<ValueSource> {
+    pub(super) fn compile_one_path(&mut self, at: At<'_>, scope: PathUse) -> Option<ValueSource> {
         let text = self.scalar_text(at)?;
         self.compile_path(at, &text, scope)
-    }
-
-    /// Compiles the list of `each`.
-    pub(super) fn compile_list_path(&mut self, node: &TreeNode, path: &str, scope: PathUse) -> Option<ValueSource> {
-        self.compile_one_path(At { node, path }, scope)
     }
 
     /// Compiles a text with places in braces.
@@ -285,4 +288,32 @@ impl DialectCompiler<'_> {
             last => ValueTemplate::Text(parts.into_iter().chain(last).collect()),
         })
     }
+}
+
+/// Finds a mapping that is meant as a way to make a value, but would be taken as an object.
+fn find_mistake(at: At<'_>, entries: &[MapEntry]) -> Option<(String, String)> {
+    let has = |key: &str| at.node.entry(key).is_some();
+    let has_text = |key: &str| matches!(at.node.entry(key).map(|entry| &entry.value.value), Some(NodeValue::Scalar(_)));
+    let has_only = |keys: &[&str]| entries.iter().all(|entry| keys.contains(&entry.key.as_str()));
+    let misspelt = |keys: &[&'static str]| {
+        let mut others = entries.iter().filter(|entry| !keys.contains(&entry.key.as_str()));
+        others.find_map(|entry| Some((entry.key.clone(), *keys.iter().find(|key| is_one_edit_off(&entry.key, key))?)))
+    };
+    if let [MapEntry { key, value, .. }] = entries
+        && matches!(value.value, NodeValue::Empty)
+    {
+        let message = format!("`{{{key}}}` without quotes is an object in YAML");
+        return Some((message, format!("write \"{{{key}}}\", or `{{{key}: \"\"}}` for an object")));
+    }
+    if has_text("each") && !has("as") && !has("rules") {
+        return Some(("`each` without the form of its elements".to_owned(), "add `as:` or `rules:`".to_owned()));
+    }
+    if has_text("from") && !has("table") && !has("otherwise") {
+        let (wrong, key) = misspelt(TABLE_KEYS)?;
+        return Some((format!("`{wrong}` is no key of a table"), format!("did you mean `{key}`?")));
+    }
+    if !entries.is_empty() && has("table") && has_only(TABLE_KEYS) && !has("from") {
+        return Some(("a table without the value that it maps".to_owned(), "add `from: \"{PATH}\"`".to_owned()));
+    }
+    None
 }

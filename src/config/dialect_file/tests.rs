@@ -168,6 +168,33 @@ fn every_mistake_has_a_place_a_cause_and_a_way_out() {
         ("events: [{done: true}]\npayload: a..b", "3:10: payload: `a..b` is not a path", "separated by dots"),
         ("events: [{done: true}]\nevents: []", "3:1: events: the key is already on line 2", "keep one"),
         ("events: [{done: true}]\nevent: []", "3:1: event: there is no such key here", "did you mean `events`?"),
+        (
+            "events: [{emit: {type: TEXT_MESSAGE_CHUNK, delta: {text}}, done: true}]",
+            "`{text}` without quotes is an object in YAML",
+            "write \"{text}\"",
+        ),
+        (
+            "events: [{done: true}]\nrequest: {body: {a: {from: '{state}', tabel: {x: y}}}}",
+            "`tabel` is no key of a table",
+            "did you mean `table`?",
+        ),
+        (
+            "events: [{done: true}]\nrequest: {body: {a: {each: tools, os: x}}}",
+            "`each` without the form of its elements",
+            "add `as:` or `rules:`",
+        ),
+        (
+            "events: [{fail: {message: x, code: {table: {a: b}}}}, {done: true}]",
+            "a table without the value that it maps",
+            "add `from:",
+        ),
+        ("events: [{done: true, fail: {message: x}}]", "the rule has both `done` and `fail`", "keep the one"),
+        ("events: [{done: true}]\ntests: [{stream: x, events: {a: 1}}]", "`events` must be a list", "for each event"),
+        (
+            "events: [{keep: {session: '{a}'}, done: true}]\ntests: [{stream: x, events: [], thread: {sesion: y}}]",
+            "no rule keeps `sesion`",
+            "did you mean `session`?",
+        ),
         ("events: [{done: true}]\n  x: [", "", ""),
     ];
     let mut failures = Vec::new();
@@ -204,7 +231,7 @@ request:
     key: ${SET}
     empty: "${NONE:-}"
     braces: "{{not a place}}"
-    list: [{each: messages, rules: [{when: {"@item.role": [user, tool]}, has: "@item.content", as: {text: "{@item.content}"}}]}, x]
+    list: [{each: messages, rules: [{when: {"@item.role": [user, tool]}, has: "@item.content", as: {text_of: "{@item.content}"}}]}, x]
     tools: {each: tools, as: "{@item.name}"}
     mode: {from: "{state.mode}", table: {a: 1, b: true}, otherwise: null}
     only: {has: "${SET}", as: 1}
@@ -218,7 +245,7 @@ events:
     keep: {conversation: "{$.id|id}"}
     emit:
       - {type: TEXT_MESSAGE_CHUNK, delta: "{text}"}
-      - {type: CUSTOM, name: x, value: {json: "{@run.all}"}}
+      - {type: CUSTOM, name: x, value: {as_json: "{@run.all}"}}
   - each: calls
     has: "@item.index"
     emit: {type: TOOL_CALL_CHUNK, key: "{@item.index}", toolCallName: "{@item.name}", content: "{@item.input}"}

@@ -10,7 +10,7 @@
 mod path;
 mod template;
 mod rule;
-mod open_piece;
+mod sent_text;
 mod run_pieces;
 mod reader;
 mod request;
@@ -26,6 +26,8 @@ pub(crate) use template::{Condition, ItemRule, TextPart, ValueSource, ValueTempl
 pub struct Mapping {
     /// paths that rules read from a frame
     pub(crate) paths: PathTree,
+    /// paths that the template of the request reads from AG-UI's
+    pub(crate) request_paths: PathTree,
     /// in order; all that hold for a frame apply to it
     pub(crate) rules: Vec<MappingRule>,
     /// makes the request; `None` if the agent gets AG-UI's
@@ -50,7 +52,8 @@ pub(crate) struct ThreadState {
 }
 
 impl ThreadState {
-    /// A conversation with answers has had runs, of which something must have been kept.
+    /// Returns the state of a thread. Answers without a kept value are taken as a loss, although earlier runs may have
+    /// kept nothing.
     pub(crate) fn new(values: ThreadValues, has_answers: bool) -> Self {
         ThreadState { is_lost: has_answers && !values.is_empty() && values.iter().all(Option::is_none), values }
     }

@@ -20,8 +20,7 @@ use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json, Member
 /// The CUSTOM event of a run whose agent begins a new conversation, although the client goes on with one.
 const CONVERSATION_LOST: &str = "diglot.conversation_lost";
 
-const CONVERSATION_LOST_TEXT: &str =
-    "The agent does not know the earlier messages of this conversation: what the gateway kept of it is gone.";
+const CONVERSATION_LOST_TEXT: &str = "The gateway has nothing from the earlier runs of this conversation, so the agent may not know its earlier messages.";
 
 /// Reads one run.
 #[derive(Debug)]
@@ -171,7 +170,8 @@ impl MappedReader {
         }
     }
 
-    /// Applies a rule if its conditions hold, which it returns.
+    /// Applies a rule if its conditions hold. Returns false also if the frame lacks the rule's values, and is then
+    /// unknown.
     fn apply_rule(
         &mut self,
         rule: &'static MappingRule,
@@ -182,11 +182,15 @@ impl MappedReader {
         if self.has_ended || !self.scope(frame).holds(&rule.conditions) {
             return false;
         }
+        let mut is_used = rule.effects.is_empty();
         for effect in &rule.effects {
             match effect {
                 RuleEffect::Emit(event) => {
-                    first.get_or_insert(event.kind);
-                    self.emit(event, frame, sink);
+                    if self.emit(event, frame, sink) {
+                        first.get_or_insert(event.kind);
+                        is_used = true;
+                    }
+                    continue;
                 }
                 RuleEffect::Set(at, value) => self.run[*at] = self.make(value, frame),
                 RuleEffect::Append(at, value) => self.append(*at, value, frame),
@@ -212,8 +216,9 @@ impl MappedReader {
                     self.fail(message.as_ref(), code.as_ref(), frame, sink);
                 }
             }
+            is_used = true;
         }
-        true
+        is_used
     }
 
     fn make(&self, template: &ValueTemplate, frame: MappedFrame<'_>) -> Option<Json<'static>> {
@@ -228,17 +233,25 @@ impl MappedReader {
     fn append(&mut self, at: usize, template: &ValueTemplate, frame: MappedFrame<'_>) {
         let Some(more) = self.make(template, frame) else { return };
         let more = more.to_string_value();
-        self.run[at] = Some(match self.run[at].take() {
-            Some(before) => before.with_suffix(more.unquoted()),
-            None => more,
-        });
+        match &mut self.run[at] {
+            Some(before) => before.push_suffix(more.unquoted()),
+            none => *none = Some(more),
+        }
     }
 
-    fn emit(&mut self, template: &'static EmittedEvent, frame: MappedFrame<'_>, sink: &mut dyn CanonicalSink) {
+    /// Emits an event. Returns false if the frame lacks what makes the event.
+    fn emit(&mut self, template: &'static EmittedEvent, frame: MappedFrame<'_>, sink: &mut dyn CanonicalSink) -> bool {
         let members = self.make_members(&template.members, frame);
         let event = Event { kind: template.kind, members, source: None };
         let key = template.key.as_ref().and_then(|key| self.make(key, frame));
         let content = template.content.as_ref().and_then(|content| self.make(content, frame));
+        let is_piece = matches!(
+            event.kind,
+            EventType::TextMessageChunk | EventType::ReasoningMessageChunk | EventType::ToolCallChunk
+        );
+        if is_piece && content.is_none() && event.get(Field::Delta).or(event.get(Field::ToolCallName)).is_none() {
+            return false;
+        }
         match template.kind {
             EventType::TextMessageChunk => self.pieces.add_text(event, content, sink),
             EventType::ReasoningMessageChunk => self.pieces.add_thinking(event, content, sink),
@@ -250,6 +263,7 @@ impl MappedReader {
             }
             _ => sink.emit(event),
         }
+        true
     }
 
     fn end_run(&mut self, sink: &mut dyn CanonicalSink) {

@@ -1,9 +1,9 @@
 //! Makes the request of an agent whose dialect is described by a file.
 
-use super::template::ValueScope;
+use super::template::{ValueScope, join_text_parts};
 use super::{Mapping, ThreadValues};
 use crate::codec::json;
-use crate::event::{Field, Json, JsonType, get, input};
+use crate::event::{Field, Json, get, input};
 use std::cell::Cell;
 
 /// A request as the agent gets it.
@@ -19,9 +19,10 @@ impl Mapping {
     pub(crate) fn make_request(&self, input: &Json<'_>, thread: &ThreadValues) -> Option<MappedRequest> {
         let template = self.request.as_ref()?;
         let text = last_user_text(input);
+        let slots = self.request_paths.read(input.as_borrowed());
         let left_out = Cell::new(0);
         let scope = ValueScope {
-            input: Some(input),
+            slots: &slots,
             thread,
             user_text: text.as_deref(),
             left_out: Some(&left_out),
@@ -41,10 +42,5 @@ fn last_user_text(request: &Json<'_>) -> Option<String> {
         .rev()
         .find_map(|message| json::parse_message(message).filter(|message| input::has_role(message, input::USER)))?;
     let content = get(&last, Field::Content)?;
-    if content.json_type() != JsonType::Array {
-        return content.text().map(Into::into);
-    }
-    let parts = json::parse_elements(content)?;
-    let texts = parts.iter().filter_map(|part| json::parse_member(part, "text"));
-    Some(texts.filter_map(|text| text.text().map(Into::into)).collect::<Vec<String>>().join("\n"))
+    content.text().map(Into::into).or_else(|| join_text_parts(content))
 }

@@ -1,41 +1,59 @@
 //! Opens and closes messages, thinking and calls for the pieces that rules emit.
 
-use super::open_piece::{SentText, text_of};
+use super::sent_text::{SentText, text_of};
 use super::template::has_value;
 use crate::dialect::CanonicalSink;
-use crate::event::{Event, EventType, Field, IdMap, Json, JsonType, MemberKey};
+use crate::event::{Event, EventLoss, EventType, Field, IdMap, Json, MemberKey};
 
 /// Members of a piece that belong to the start of what it opens.
 const START_FIELDS: [Field; 4] = [Field::Role, Field::Name, Field::ToolCallName, Field::ParentMessageId];
+
+/// The memory of a text or a call without its texts.
+const ITEM_COST: usize = 160;
 
 /// The items of a run.
 #[derive(Debug, Default)]
 pub(super) struct RunPieces {
     pub(super) run_id: Option<Json<'static>>,
-    /// whether texts are compared with what was sent
+    /// whether whole texts are compared with what was sent
     has_whole_content: bool,
-    text: MappedText,
-    thinking: MappedText,
-    /// by key, or by id without one; kept when they are closed, as texts are
+    answers: KnownTexts,
+    thoughts: KnownTexts,
+    /// the text that is open, by kind and key; a run has one at a time
+    open_text: Option<(TextKind, Json<'static>)>,
+    /// by key, or by id without one; kept when they are closed, since pieces may come late
     calls: IdMap<KnownCall>,
     /// keys of the calls that have an id of their own, by this id
     call_keys: IdMap<Json<'static>>,
     /// keys of open calls
     open_calls: IdMap<()>,
     made_ids: usize,
+    /// bytes of all items, counted as they are added: every frame asks for them
+    held_bytes: usize,
 }
 
-/// A message, or thinking. It is kept when it is closed, to compare the whole text with it.
-#[derive(Debug, Default)]
-struct MappedText {
-    id: Option<Json<'static>>,
-    is_open: bool,
+/// By the agent's id, or [`Json::EMPTY_STRING`] without one. Closed ones are kept only if whole texts may follow.
+type KnownTexts = IdMap<KnownText>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TextKind {
+    Answer,
+    Thought,
+}
+
+#[derive(Debug)]
+struct KnownText {
+    /// as sent: another one than the agent's after a replacement
+    id: Json<'static>,
     sent: SentText,
 }
 
 #[derive(Debug)]
 struct KnownCall {
     id: Json<'static>,
+    name: Option<Json<'static>>,
+    /// arguments that came before the name
+    waiting: String,
     state: CallState,
     sent: SentText,
 }
@@ -48,137 +66,205 @@ enum CallState {
     Closed,
 }
 
+impl TextKind {
+    const fn content(self) -> EventType {
+        match self {
+            TextKind::Answer => EventType::TextMessageContent,
+            TextKind::Thought => EventType::ReasoningMessageContent,
+        }
+    }
+
+    /// The letter of ids that the gateway makes.
+    const fn letter(self) -> char {
+        match self {
+            TextKind::Answer => 'm',
+            TextKind::Thought => 'r',
+        }
+    }
+}
+
 impl RunPieces {
     pub(super) fn new(has_whole_content: bool) -> Self {
         RunPieces { has_whole_content, ..RunPieces::default() }
     }
 
-    pub(super) fn held_bytes(&self) -> usize {
-        let keys = self.call_keys.heap_size(Json::heap_size) + self.open_calls.heap_size(|()| 0);
-        self.calls.heap_size(|call| call.id.heap_size()) + keys
+    pub(super) const fn held_bytes(&self) -> usize {
+        self.held_bytes
     }
 
     pub(super) fn add_text(
         &mut self,
-        mut piece: Event<'static>,
-        content: Option<Json<'static>>,
+        piece: Event<'static>,
+        whole: Option<Json<'static>>,
         sink: &mut dyn CanonicalSink,
     ) {
-        let mut id = piece.remove(Field::MessageId).filter(has_value).map(string_id);
-        let is_other = id.is_some() && self.text.id.is_some() && !same_id(id.as_ref(), self.text.id.as_ref());
-        if is_other {
-            self.close_text(sink);
-            self.text = MappedText::default();
-        }
-        let (delta, is_replaced) = match &content {
-            Some(whole) => self.text.find_new(whole),
-            None => (piece.remove(Field::Delta).map(|delta| delta.to_string_value()), false),
-        };
-        let Some(delta) = delta.filter(has_value) else { return };
-        if is_replaced {
-            self.close_text(sink);
-            self.text = MappedText::default();
-            id = None;
-        }
-        self.close_thinking(sink);
-        self.close_calls(sink);
-        if !self.text.is_open {
-            // A text without an id of its own that goes on behind something else is another message.
-            if id.is_none() || self.text.id.is_none() {
-                self.text = MappedText { id: Some(id.unwrap_or_else(|| self.make_id('m'))), ..MappedText::default() };
-            }
-            self.text.is_open = true;
-            let id = self.text.id.clone().unwrap_or(Json::EMPTY_STRING);
-            emit_start(id_event(EventType::TextMessageStart, Field::MessageId, id), &mut piece, sink);
-        }
-        let id = self.text.id.clone().unwrap_or(Json::EMPTY_STRING);
-        self.text.record(self.has_whole_content, &delta);
-        emit_content(id_event(EventType::TextMessageContent, Field::MessageId, id), delta, piece, sink);
+        self.add_piece(TextKind::Answer, piece, whole, sink);
     }
 
     pub(super) fn add_thinking(
         &mut self,
-        mut piece: Event<'static>,
-        content: Option<Json<'static>>,
+        piece: Event<'static>,
+        whole: Option<Json<'static>>,
         sink: &mut dyn CanonicalSink,
     ) {
-        let id = piece.remove(Field::MessageId).filter(has_value).map(string_id);
-        if id.is_some() && self.thinking.id.is_some() && !same_id(id.as_ref(), self.thinking.id.as_ref()) {
-            self.close_thinking(sink);
-            self.thinking = MappedText::default();
+        self.add_piece(TextKind::Thought, piece, whole, sink);
+    }
+
+    fn texts_mut(&mut self, kind: TextKind) -> &mut KnownTexts {
+        match kind {
+            TextKind::Answer => &mut self.answers,
+            TextKind::Thought => &mut self.thoughts,
         }
-        let (delta, is_replaced) = match &content {
-            Some(whole) => self.thinking.find_new(whole),
-            None => (piece.remove(Field::Delta).map(|delta| delta.to_string_value()), false),
+    }
+
+    fn add_piece(
+        &mut self,
+        kind: TextKind,
+        mut piece: Event<'static>,
+        whole: Option<Json<'static>>,
+        sink: &mut dyn CanonicalSink,
+    ) {
+        let own_id = piece.remove(Field::MessageId).filter(has_value).map(|id| id.to_string_value());
+        let key = own_id.clone().unwrap_or(Json::EMPTY_STRING);
+        let known = self.texts_mut(kind).get(&key);
+        let (delta, is_replaced) = match (&whole, known) {
+            (None, _) => (piece.remove(Field::Delta).map(|delta| delta.to_string_value()), false),
+            (Some(whole), None) => (Some(whole.to_string_value()), false),
+            (Some(whole), Some(known)) => match known.sent.find_new(&text_of(whole)) {
+                Some(new) => (Some(Json::string(new)), false),
+                None => (Some(whole.to_string_value()), true),
+            },
         };
         let Some(delta) = delta.filter(has_value) else { return };
-        if is_replaced {
-            self.close_thinking(sink);
-            self.thinking = MappedText::default();
-        }
-        self.close_text(sink);
-        self.close_calls(sink);
-        if !self.thinking.is_open {
-            if id.is_none() || self.thinking.id.is_none() || is_replaced {
-                let id = id.filter(|_| !is_replaced).unwrap_or_else(|| self.make_id('r'));
-                self.thinking = MappedText { id: Some(id), ..MappedText::default() };
+        let is_open = self.open_text.as_ref().is_some_and(|(open, open_key)| *open == kind && open_key.is_same(&key));
+        if !is_open || is_replaced {
+            self.close_text(sink);
+            self.close_calls(sink);
+            self.open_text(kind, key.clone(), own_id, is_replaced);
+            let id = self.texts_mut(kind).get(&key).map_or(Json::EMPTY_STRING, |text| text.id.clone());
+            if kind == TextKind::Thought {
+                sink.emit(Event::new(EventType::ReasoningStart).with(Field::MessageId, id.clone()));
+                piece.set(Field::Role, Json::string("reasoning"));
+                emit_start(Event::new(EventType::ReasoningMessageStart).with(Field::MessageId, id), &mut piece, sink);
+            } else {
+                emit_start(Event::new(EventType::TextMessageStart).with(Field::MessageId, id), &mut piece, sink);
             }
-            self.thinking.is_open = true;
-            let id = self.thinking.id.clone().unwrap_or(Json::EMPTY_STRING);
-            sink.emit(Event::new(EventType::ReasoningStart).with(Field::MessageId, id.clone()));
-            piece.set(Field::Role, Json::string("reasoning"));
-            emit_start(id_event(EventType::ReasoningMessageStart, Field::MessageId, id), &mut piece, sink);
         }
-        let id = self.thinking.id.clone().unwrap_or(Json::EMPTY_STRING);
-        self.thinking.record(self.has_whole_content, &delta);
-        emit_content(id_event(EventType::ReasoningMessageContent, Field::MessageId, id), delta, piece, sink);
+        let is_compared = self.has_whole_content;
+        let Some(text) = self.texts_mut(kind).get_mut(&key) else { return };
+        if is_compared {
+            text.sent.add(&text_of(&delta));
+        }
+        let content = Event::new(kind.content()).with(Field::MessageId, text.id.clone());
+        emit_content(content, delta, piece, sink);
+    }
+
+    /// Opens a text under its id, or under one that the gateway makes.
+    fn open_text(&mut self, kind: TextKind, key: Json<'static>, own_id: Option<Json<'static>>, is_replaced: bool) {
+        let before = self.texts_mut(kind).remove(&key);
+        let id = match (&before, own_id) {
+            (Some(text), Some(_)) if !is_replaced => text.id.clone(),
+            (None, Some(own)) => own,
+            // A text without an id that goes on behind something else is another message.
+            _ => self.make_id(kind.letter()),
+        };
+        if before.is_none() {
+            self.held_bytes += ITEM_COST + 2 * id.heap_size();
+        }
+        let sent = before.filter(|_| !is_replaced).map(|text| text.sent).unwrap_or_default();
+        self.texts_mut(kind).insert(key.clone(), KnownText { id, sent });
+        self.open_text = Some((kind, key));
     }
 
     pub(super) fn add_arguments(
         &mut self,
         mut piece: Event<'static>,
         key: Option<Json<'static>>,
-        content: Option<Json<'static>>,
+        whole: Option<Json<'static>>,
         sink: &mut dyn CanonicalSink,
     ) {
-        self.close_text(sink);
-        self.close_thinking(sink);
-        let id = piece.remove(Field::ToolCallId).filter(has_value).map(string_id);
-        let has_name = piece.get(Field::ToolCallName).is_some_and(has_value);
+        let id = piece.remove(Field::ToolCallId).filter(has_value).map(|id| id.to_string_value());
+        let name = piece.remove(Field::ToolCallName).filter(has_value);
+        let handle = self.find_or_add_call(key, id, name.is_some(), sink);
+        let is_compared = self.has_whole_content;
+        let Some(call) = self.calls.get_mut(&handle) else { return };
+        call.name = call.name.take().or(name);
+        let delta = match whole {
+            Some(whole) => {
+                let new = call.sent.find_new(&text_of(&whole)).map(Json::string);
+                if new.is_none() {
+                    sink.count_loss(EventLoss::EventNotShown);
+                }
+                new
+            }
+            None => piece.remove(Field::Delta).map(|delta| delta.to_string_value()),
+        };
+        let delta = delta.filter(has_value);
+        if let Some(delta) = delta.as_ref().filter(|_| is_compared) {
+            call.sent.add(&text_of(delta));
+        }
+        let Some(name) = call.name.clone() else {
+            if let Some(delta) = delta {
+                let text = text_of(&delta);
+                self.held_bytes += text.len();
+                call.waiting.push_str(&text);
+            }
+            return;
+        };
+        let (id, state) = (call.id.clone(), call.state);
+        let waiting = std::mem::take(&mut call.waiting);
+        // A call that goes on behind something else starts again under its own name.
+        if state == CallState::Unnamed || (state == CallState::Closed && delta.is_some()) {
+            call.state = CallState::Open;
+            self.open_calls.insert(handle, ());
+            self.close_text(sink);
+            let start = Event::new(EventType::ToolCallStart).with(Field::ToolCallId, id.clone());
+            emit_start(start.with(Field::ToolCallName, name), &mut piece, sink);
+        }
+        let waiting = Some(waiting).filter(|waiting| !waiting.is_empty()).map(|waiting| Json::string(&waiting));
+        for delta in waiting.into_iter().chain(delta) {
+            self.close_text(sink);
+            let content = Event::new(EventType::ToolCallArgs).with(Field::ToolCallId, id.clone());
+            let members = std::mem::take(&mut piece.members);
+            emit_content(content, delta, Event { members, ..Event::new(EventType::ToolCallArgs) }, sink);
+        }
+    }
+
+    /// Finds the call of a piece by its key, its id, or as the latest one, and returns its key.
+    fn find_or_add_call(
+        &mut self,
+        key: Option<Json<'static>>,
+        id: Option<Json<'static>>,
+        has_name: bool,
+        sink: &mut dyn CanonicalSink,
+    ) -> Json<'static> {
+        let by_id = || id.as_ref().map(|id| self.call_keys.get(id).unwrap_or(id).clone());
         // A piece without id and key goes on with the latest call.
-        let latest = self.open_calls.last().filter(|_| id.is_none() && !has_name).map(|(key, ())| key.clone());
-        let handle = key.or_else(|| id.clone()).or(latest).unwrap_or_else(|| self.make_id('c'));
+        let latest = || self.open_calls.last().filter(|_| id.is_none() && !has_name).map(|(key, ())| key.clone());
+        let has_key = key.is_some();
+        let handle = key.or_else(by_id).or_else(latest).unwrap_or_else(|| self.make_id('c'));
         let is_known = self.calls.get(&handle).is_some_and(|call| match (&id, call.state) {
             (Some(id), _) => call.id.is_same(id),
             // Agents begin to count again with each answer of their model.
             (None, CallState::Closed) => !has_name,
             (None, CallState::Unnamed | CallState::Open) => true,
         });
-        if !is_known {
-            self.close_call(&handle, sink);
-            let id = id.unwrap_or_else(|| self.make_id('c'));
-            if !id.is_same(&handle) {
-                self.call_keys.insert(id.clone(), handle.clone());
-            }
-            self.calls.insert(handle.clone(), KnownCall { id, state: CallState::Unnamed, sent: SentText::default() });
+        if is_known {
+            return handle;
         }
-        let has_whole_content = self.has_whole_content;
-        let Some(call) = self.calls.get_mut(&handle) else { return };
-        let id = call.id.clone();
-        if call.state == CallState::Unnamed && has_name {
-            call.state = CallState::Open;
-            self.open_calls.insert(handle, ());
-            emit_start(id_event(EventType::ToolCallStart, Field::ToolCallId, id.clone()), &mut piece, sink);
-        }
-        let delta = match content {
-            Some(whole) => call.sent.find_new(&text_of(&whole)).map(Json::string),
-            None => piece.remove(Field::Delta).map(|delta| delta.to_string_value()),
+        self.close_call(&handle, sink);
+        let id = match id {
+            Some(id) => id,
+            None if has_key => self.make_id('c'),
+            None => handle.clone(),
         };
-        let Some(delta) = delta.filter(has_value) else { return };
-        if has_whole_content {
-            call.sent.add(&text_of(&delta));
+        self.held_bytes += ITEM_COST + 2 * id.heap_size() + handle.heap_size();
+        if !id.is_same(&handle) {
+            self.call_keys.insert(id.clone(), handle.clone());
         }
-        emit_content(id_event(EventType::ToolCallArgs, Field::ToolCallId, id), delta, piece, sink);
+        let (state, sent) = (CallState::Unnamed, SentText::default());
+        self.calls.insert(handle.clone(), KnownCall { id, name: None, waiting: String::new(), state, sent });
+        handle
     }
 
     /// Ends a call before its result, or because the agent says so.
@@ -188,10 +274,12 @@ impl RunPieces {
         key: Option<Json<'static>>,
         sink: &mut dyn CanonicalSink,
     ) {
-        let id = event.remove(Field::ToolCallId).filter(has_value).map(string_id);
+        let id = event.remove(Field::ToolCallId).filter(has_value).map(|id| id.to_string_value());
         let by_id = || {
             let id = id.as_ref()?;
-            self.call_keys.get(id).cloned().or_else(|| self.calls.contains(id).then(|| id.clone()))
+            let handle = self.call_keys.get(id).unwrap_or(id);
+            // The key may be another call's by now.
+            self.calls.get(handle).filter(|call| call.id.is_same(id)).map(|_| handle.clone())
         };
         let handle = key.filter(|key| self.calls.contains(key)).or_else(by_id);
         if let Some(handle) = &handle {
@@ -201,7 +289,6 @@ impl RunPieces {
             return;
         }
         self.close_text(sink);
-        self.close_thinking(sink);
         let own = handle.and_then(|handle| self.calls.get(&handle)).map(|call| call.id.clone());
         if let Some(id) = id.or(own) {
             event.set(Field::ToolCallId, id);
@@ -222,20 +309,19 @@ impl RunPieces {
     }
 
     fn close_text(&mut self, sink: &mut dyn CanonicalSink) {
-        if std::mem::take(&mut self.text.is_open)
-            && let Some(id) = self.text.id.clone()
-        {
-            sink.emit(Event::new(EventType::TextMessageEnd).with(Field::MessageId, id));
+        let Some((kind, key)) = self.open_text.take() else { return };
+        let is_kept = self.has_whole_content;
+        let texts = self.texts_mut(kind);
+        let Some(id) = texts.get(&key).map(|text| text.id.clone()) else { return };
+        if !is_kept {
+            texts.remove(&key);
+            self.held_bytes -= ITEM_COST + 2 * id.heap_size();
         }
-    }
-
-    fn close_thinking(&mut self, sink: &mut dyn CanonicalSink) {
-        if std::mem::take(&mut self.thinking.is_open)
-            && let Some(id) = self.thinking.id.clone()
-        {
-            sink.emit(Event::new(EventType::ReasoningMessageEnd).with(Field::MessageId, id.clone()));
-            sink.emit(Event::new(EventType::ReasoningEnd).with(Field::MessageId, id));
+        if kind == TextKind::Answer {
+            return sink.emit(Event::new(EventType::TextMessageEnd).with(Field::MessageId, id));
         }
+        sink.emit(Event::new(EventType::ReasoningMessageEnd).with(Field::MessageId, id.clone()));
+        sink.emit(Event::new(EventType::ReasoningEnd).with(Field::MessageId, id));
     }
 
     fn close_calls(&mut self, sink: &mut dyn CanonicalSink) {
@@ -246,36 +332,14 @@ impl RunPieces {
 
     pub(super) fn close_all(&mut self, sink: &mut dyn CanonicalSink) {
         self.close_text(sink);
-        self.close_thinking(sink);
         self.close_calls(sink);
     }
 
-    fn make_id(&mut self, kind: char) -> Json<'static> {
+    fn make_id(&mut self, letter: char) -> Json<'static> {
         self.made_ids += 1;
         let run = self.run_id.as_ref().map_or("run".into(), text_of);
-        Json::string(&format!("{run}-{kind}{}", self.made_ids))
+        Json::string(&format!("{run}-{letter}{}", self.made_ids))
     }
-}
-
-impl MappedText {
-    /// Returns what a whole text adds, and whether it replaces what was sent.
-    fn find_new(&self, whole: &Json<'_>) -> (Option<Json<'static>>, bool) {
-        let whole = text_of(whole);
-        match self.sent.find_new(&whole) {
-            Some(new) => (Some(Json::string(new)), false),
-            None => (Some(Json::string(&whole)), true),
-        }
-    }
-
-    fn record(&mut self, is_compared: bool, delta: &Json<'_>) {
-        if is_compared {
-            self.sent.add(&text_of(delta));
-        }
-    }
-}
-
-fn id_event(kind: EventType, field: Field, id: Json<'static>) -> Event<'static> {
-    Event::new(kind).with(field, id)
 }
 
 /// Emits the start of what a piece opens, with the piece's members other than its delta.
@@ -299,13 +363,4 @@ fn emit_content(
     let mut content = content.with(Field::Delta, delta);
     content.members.append(&mut piece.members);
     sink.emit(content);
-}
-
-/// Returns an id as a string, as AG-UI's are.
-fn string_id(id: Json<'static>) -> Json<'static> {
-    if id.json_type() == JsonType::String { id } else { id.to_string_value() }
-}
-
-fn same_id(own: Option<&Json<'_>>, other: Option<&Json<'_>>) -> bool {
-    matches!((own, other), (Some(own), Some(other)) if own.is_same(other))
 }

@@ -9,10 +9,8 @@ use std::cell::Cell;
 /// A place from which a value comes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ValueSource {
-    /// a slot of the paths that all rules read
-    Frame(usize),
-    /// a path into the request
-    Input(Vec<JsonStep>),
+    /// a slot of the paths that are read from the frame, or from the request
+    Slot(usize),
     /// a path into the element of `each`
     Item(Vec<JsonStep>),
     /// what an earlier frame of the run set, by position in [`super::Mapping::run_names`]
@@ -51,8 +49,10 @@ pub(crate) enum ValueTemplate {
         list: ValueSource,
         rules: Vec<ItemRule>,
     },
-    /// JSON text of a value that is no string
+    /// the JSON text of a value that is no string
     AsText(Box<ValueTemplate>),
+    /// the texts of content parts; other values as with [`ValueTemplate::AsText`]
+    TextOf(Box<ValueTemplate>),
     /// the value that a string holds as JSON text; other strings stay
     AsJson(Box<ValueTemplate>),
 }
@@ -88,7 +88,6 @@ pub(crate) enum ValueTest {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ValueScope<'s> {
     pub(crate) slots: &'s [Option<Json<'s>>],
-    pub(crate) input: Option<&'s Json<'s>>,
     pub(crate) item: Option<&'s Json<'s>>,
     pub(crate) run: &'s [Option<Json<'static>>],
     pub(crate) thread: &'s [Option<Json<'static>>],
@@ -105,10 +104,9 @@ impl<'s> ValueScope<'s> {
     fn get(&self, source: &ValueSource) -> Option<Json<'s>> {
         let kept = |values: &'s [Option<Json<'s>>], at: usize| values.get(at)?.as_ref().map(Json::as_borrowed);
         match source {
-            ValueSource::Frame(slot) => kept(self.slots, *slot),
+            ValueSource::Slot(slot) => kept(self.slots, *slot),
             ValueSource::Run(at) => kept(self.run, *at),
             ValueSource::Thread(at) => kept(self.thread, *at),
-            ValueSource::Input(path) => find_value(path, self.input?.as_borrowed()),
             ValueSource::Item(path) => find_value(path, self.item?.as_borrowed()),
             ValueSource::EventLine => self.event_line.map(Json::string),
             ValueSource::Data => Some(Json::string(self.data)),
@@ -146,7 +144,9 @@ impl<'s> ValueScope<'s> {
 impl ValueTest {
     fn holds_for(&self, value: Option<&Json<'_>>) -> bool {
         match self {
-            ValueTest::OneOf(words) => value.is_some_and(|value| words.iter().any(|word| equals(word, value))),
+            ValueTest::OneOf(words) => value.is_some_and(|value| {
+                words.iter().any(|word| *word == *value || word.text().is_some_and(|word| value.is_str(&word)))
+            }),
             ValueTest::Has => value.is_some_and(has_value),
             ValueTest::Lacks => !value.is_some_and(has_value),
         }
@@ -159,11 +159,6 @@ impl ValueTest {
             ValueTest::Lacks => text.is_none_or(str::is_empty),
         }
     }
-}
-
-/// Compares with a word of the file, which lists only a few.
-fn equals(word: &Json<'_>, value: &Json<'_>) -> bool {
-    word.is_same(value)
 }
 
 /// Returns false for null, and for strings, lists and objects without content.
@@ -206,7 +201,7 @@ impl ValueTemplate {
                 let word = from.make(scope);
                 let found = match &word {
                     Some(word) if words.is_empty() => Some(word.clone()),
-                    Some(word) => words.iter().find(|(wire, _)| equals(wire, word)).map(|(_, own)| own.clone()),
+                    Some(word) => find_word(words, word),
                     None => None,
                 };
                 found.or_else(|| otherwise.as_ref()?.make(scope))
@@ -217,9 +212,10 @@ impl ValueTemplate {
                 // A list without elements is left out: some agents refuse empty ones.
                 (!made.is_empty()).then(|| json::to_array(&made))
             }
-            ValueTemplate::AsText(inner) => inner.make(scope).map(|value| match value.json_type() {
-                JsonType::String => value,
-                _ => Json::string(value.as_str()),
+            ValueTemplate::AsText(inner) => inner.make(scope).map(|value| value.to_string_value()),
+            ValueTemplate::TextOf(inner) => inner.make(scope).map(|value| match join_text_parts(&value) {
+                Some(text) => Json::string(&text),
+                None => value.to_string_value(),
             }),
             ValueTemplate::AsJson(inner) => {
                 let value = inner.make(scope)?;
@@ -228,6 +224,19 @@ impl ValueTemplate {
             }
         }
     }
+}
+
+/// Joins the texts of a list of content parts with line feeds; `None` for any other value.
+pub(super) fn join_text_parts(value: &Json<'_>) -> Option<String> {
+    let parts = json::parse_elements(value)?;
+    let texts = parts.iter().filter_map(|part| json::parse_member(part, "text")?.text().map(Cow::into_owned));
+    Some(texts.collect::<Vec<_>>().join("\n")).filter(|text| !text.is_empty())
+}
+
+/// Finds a word in a table of the file, which lists only a few.
+fn find_word(words: &[(Json<'static>, Json<'static>)], word: &Json<'_>) -> Option<Json<'static>> {
+    let is_its = |wire: &Json<'_>| wire.is_same(word);
+    words.iter().find(|(wire, _)| is_its(wire)).map(|(_, own)| own.clone())
 }
 
 /// Makes a text. A place without a value adds nothing.

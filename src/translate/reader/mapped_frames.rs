@@ -1,6 +1,7 @@
 //! Frames of a dialect that a file describes.
 
 use super::EventReader;
+use crate::codec::json;
 use crate::dialect::{ThreadState, ThreadValues};
 use crate::translate::RunIds;
 use crate::translate::report::EventSink;
@@ -25,9 +26,10 @@ impl EventReader {
         self.mapped.as_mut()?.take_thread_values()
     }
 
-    /// Returns true if a frame's data need not be a JSON object.
-    pub(crate) fn reads_any_data(&self) -> bool {
-        self.mapped.is_some()
+    /// Returns true if the last frame of a body is incomplete when it is no JSON object. The data of an agent whose
+    /// dialect is described by a file may be no JSON at all.
+    pub(crate) fn drops_cut_frame(&self, data: &str) -> bool {
+        self.mapped.is_none() || (data.trim_start().starts_with('{') && json::parse_value(data.trim()).is_none())
     }
 
     /// Ends a run whose agent ends it by ending the stream.
