@@ -1,7 +1,7 @@
 //! Values as a dialect file writes them.
 
 use super::compiler::{At, DialectCompiler, PathUse, literal_json, position_of};
-use crate::config::problem::is_one_edit_off;
+use crate::config::problem::nearest;
 use crate::config::spanned_tree::{MapEntry, NodeValue, TreeScalarKind, join_key};
 use crate::dialect::{Condition, ItemRule, TextPart, ValueSource, ValueTemplate, ValueTest};
 use crate::event::Json;
@@ -297,7 +297,7 @@ fn find_mistake(at: At<'_>, entries: &[MapEntry]) -> Option<(String, String)> {
     let has_only = |keys: &[&str]| entries.iter().all(|entry| keys.contains(&entry.key.as_str()));
     let misspelt = |keys: &[&'static str]| {
         let mut others = entries.iter().filter(|entry| !keys.contains(&entry.key.as_str()));
-        others.find_map(|entry| Some((entry.key.clone(), *keys.iter().find(|key| is_one_edit_off(&entry.key, key))?)))
+        others.find_map(|entry| Some((entry.key.clone(), *nearest(&entry.key, keys).first()?)))
     };
     if let [MapEntry { key, value, .. }] = entries
         && matches!(value.value, NodeValue::Empty)
