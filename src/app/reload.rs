@@ -286,9 +286,6 @@ async fn read_digest(source: &ConfigSource) -> Result<Sha256Digest, ()> {
 }
 
 async fn digest_with_files(bytes: Vec<u8>, files: Vec<PathBuf>) -> Sha256Digest {
-    if files.is_empty() {
-        return digest::sha256(&bytes);
-    }
     spawn_blocking(move || digest_of(&bytes, &files)).await.unwrap_or_default()
 }
 

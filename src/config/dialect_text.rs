@@ -2,7 +2,17 @@
 //! write them so.
 
 use super::problem::did_you_mean;
+use crate::dialect::carry;
 use crate::dialect::{self, INTERRUPT_TOOL, OPTION_CHOICES, PeerDialect, ToolName, choices_for};
+
+/// Reserved names: `auto`, and the keys that [`crate::translate`] adds to `metadata`.
+pub(super) const RESERVED_NAMES: &[&str] = &[dialect::AUTO, carry::GATEWAY_KEY, carry::CANONICAL_KEY];
+
+/// Returns true for a name of at most 32 lower-case letters, digits and hyphens.
+pub(super) fn is_dialect_name(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    !name.is_empty() && name.len() <= 32 && name.chars().all(is_plain)
+}
 
 /// Parses `NAME[:OPTION[,OPTION]]`; an option is a choice or `NAME=CHOICE`.
 ///

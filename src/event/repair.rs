@@ -123,7 +123,7 @@ label_enum! {
         RoleNotShown = "role_not_shown",
         /// a frame is no event of the agent's dialect, or one without a canonical form, or a call has no end that an older client needs: it is sent as RAW or CUSTOM, and not shown
         EventNotShown = "event_not_shown",
-        /// what the gateway kept of a conversation is gone, so that the agent does not know its earlier messages: the client is told by CUSTOM
+        /// nothing is kept of the conversation's earlier runs, so that the agent may not know its earlier messages: the client gets CUSTOM `diglot.conversation_lost`
         ConversationLost = "conversation_lost",
     }
 }

@@ -3,19 +3,17 @@
 use super::interner;
 use crate::config::checker::{ConfigChecker, Place, ReferenceKind};
 use crate::config::dialect_file::DialectFile;
+use crate::config::dialect_text::{RESERVED_NAMES, is_dialect_name};
 use crate::config::file::{CustomDialectSpec, PeerDialectMapping, Scalar};
 use crate::config::kind;
 use crate::config::problem::{did_you_mean, quote_names};
 use crate::config::section::FileValue;
-use crate::dialect::{self, Dialect, DialectOverrides, FallbackPolicy, PeerDialect, ValueAlias, carry};
+use crate::dialect::{self, Dialect, DialectOverrides, FallbackPolicy, PeerDialect, ValueAlias};
 use crate::event::{EventType, Field, input};
 use std::collections::BTreeMap;
 
 /// Maps canonical names to the operator's.
 type RenameMap = BTreeMap<String, Scalar<kind::Text>>;
-
-/// Reserved names: `auto`, and the keys that [`crate::translate`] adds to `metadata`.
-const RESERVED_NAMES: &[&str] = &[dialect::AUTO, carry::GATEWAY_KEY, carry::CANONICAL_KEY];
 
 /// Members that carry values which the dialect cannot express.
 const CARRIER_MEMBERS: &[&str] = &["metadata", "extra"];
@@ -116,9 +114,8 @@ impl ConfigChecker<'_> {
     fn read_dialect_name(&mut self, written: &Scalar<kind::DialectName>, at: &Place) -> Option<String> {
         let at = at.with_position_of(written);
         let scalar = self.expand_scalar(&written.value, &at)?;
-        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         let (message, hint) = match scalar.text.as_str() {
-            name if name.is_empty() || name.len() > 32 || !name.chars().all(plain) => (
+            name if !is_dialect_name(name) => (
                 format!("{} is not a valid dialect name", scalar.display),
                 "write at most 32 lower-case letters, digits and hyphens, such as `acme-chat`",
             ),

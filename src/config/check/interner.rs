@@ -23,22 +23,24 @@ pub(super) fn intern_text(text: &str) -> &'static str {
 }
 
 pub(super) fn intern_dialect(changes: DialectOverrides) -> &'static Dialect {
-    let mut dialects = DIALECTS.lock();
-    if let Some((_, kept)) = dialects.iter().find(|(own, _)| *own == changes) {
-        return kept;
-    }
-    let kept = changes.clone().into_dialect();
-    dialects.push((changes, kept));
-    kept
+    find_or_build(&DIALECTS, changes, DialectOverrides::into_dialect)
 }
 
 pub(crate) fn intern_file_dialect(file: MappedDialect) -> &'static Dialect {
-    let mut dialects = FILE_DIALECTS.lock();
-    if let Some((_, kept)) = dialects.iter().find(|(own, _)| *own == file) {
+    find_or_build(&FILE_DIALECTS, file, MappedDialect::into_dialect)
+}
+
+fn find_or_build<T: Clone + PartialEq>(
+    dialects: &Mutex<Vec<(T, &'static Dialect)>>,
+    description: T,
+    build: fn(T) -> &'static Dialect,
+) -> &'static Dialect {
+    let mut dialects = dialects.lock();
+    if let Some((_, kept)) = dialects.iter().find(|(own, _)| *own == description) {
         return kept;
     }
-    let kept = file.clone().into_dialect();
-    dialects.push((file, kept));
+    let kept = build(description.clone());
+    dialects.push((description, kept));
     kept
 }
 

@@ -1,18 +1,15 @@
 //! The state of a compilation, and the keys of the file.
 
 use super::compiled::DialectFile;
+use crate::config::dialect_text::{RESERVED_NAMES, is_dialect_name};
 use crate::config::problem::{ConfigProblem, ConfigProblems, SourcePosition, did_you_mean};
 use crate::config::spanned_tree::{MapEntry, NodeValue, TreeNode, TreeScalar, TreeScalarKind, join_key};
 use crate::config::substitution::{SubstitutionError, expand};
-use crate::dialect::{self, MappedDialect, Mapping, carry};
-use crate::dialect::{JsonStep, RuleEffect};
+use crate::dialect::{self, JsonStep, MappedDialect, Mapping, RuleEffect};
 use crate::event::{EventType, Json};
 
 const FILE_KEYS: &[&str] = &["name", "payload", "request", "events", "tests"];
 const REQUEST_KEYS: &[&str] = &["body"];
-
-/// Reserved names: `auto`, and the keys that [`crate::translate`] adds to `metadata`.
-const RESERVED_NAMES: &[&str] = &[dialect::AUTO, carry::GATEWAY_KEY, carry::CANONICAL_KEY];
 
 /// A node with its path in the file.
 #[derive(Clone, Copy)]
@@ -112,9 +109,8 @@ impl<'c> DialectCompiler<'c> {
             return None;
         };
         let name = self.scalar_text(At { node: &entry.value, path: "name" })?;
-        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         let (message, hint) = match name.as_str() {
-            name if name.is_empty() || name.len() > 32 || !name.chars().all(plain) => (
+            name if !is_dialect_name(name) => (
                 format!("`{name}` is not a valid dialect name"),
                 "write at most 32 lower-case letters, digits and hyphens, such as `acme-llm`",
             ),

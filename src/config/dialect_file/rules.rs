@@ -4,6 +4,7 @@ use super::compiler::{At, DialectCompiler, PathUse};
 use crate::config::problem::did_you_mean;
 use crate::config::spanned_tree::{NodeValue, TreeScalarKind, join_key};
 use crate::dialect::{EmittedEvent, MappingRule, MemberTemplate, RuleEffect};
+use crate::event::lane::ChunkStreamKind;
 use crate::event::{EventType, Field, MemberKey};
 
 const RULE_KEYS: &[&str] =
@@ -151,8 +152,7 @@ impl DialectCompiler<'_> {
             self.report_at(type_at, format!("`{wire}` is not emitted by rules"), hint);
             return None;
         }
-        let is_piece =
-            matches!(kind, EventType::TextMessageChunk | EventType::ReasoningMessageChunk | EventType::ToolCallChunk);
+        let is_piece = ChunkStreamKind::from_event(kind).is_some();
         let is_call = matches!(kind, EventType::ToolCallChunk | EventType::ToolCallEnd | EventType::ToolCallResult);
         let own_keys: &[&str] = match (is_piece, is_call) {
             (true, true) => &["type", KEY, CONTENT],

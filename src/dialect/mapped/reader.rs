@@ -10,11 +10,12 @@
 //! Several calls may be open. An id that the agent does not give is made from the run's.
 
 use super::rule::{EmittedEvent, MappingRule, MemberTemplate, RuleEffect};
-use super::run_pieces::RunPieces;
+use super::run_pieces::{RunPieces, TextKind};
 use super::template::{ValueScope, ValueTemplate, has_value};
 use super::{Mapping, ThreadState, ThreadValues};
 use crate::codec::json;
 use crate::dialect::CanonicalSink;
+use crate::event::lane::ChunkStreamKind;
 use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json, Members, set};
 
 /// The CUSTOM event of a run whose agent begins a new conversation, although the client goes on with one.
@@ -245,16 +246,13 @@ impl MappedReader {
         let event = Event { kind: template.kind, members, source: None };
         let key = template.key.as_ref().and_then(|key| self.make(key, frame));
         let content = template.content.as_ref().and_then(|content| self.make(content, frame));
-        let is_piece = matches!(
-            event.kind,
-            EventType::TextMessageChunk | EventType::ReasoningMessageChunk | EventType::ToolCallChunk
-        );
+        let is_piece = ChunkStreamKind::from_event(event.kind).is_some();
         if is_piece && content.is_none() && event.get(Field::Delta).or(event.get(Field::ToolCallName)).is_none() {
             return false;
         }
         match template.kind {
-            EventType::TextMessageChunk => self.pieces.add_text(event, content, sink),
-            EventType::ReasoningMessageChunk => self.pieces.add_thinking(event, content, sink),
+            EventType::TextMessageChunk => self.pieces.add_text(TextKind::Answer, event, content, sink),
+            EventType::ReasoningMessageChunk => self.pieces.add_text(TextKind::Thought, event, content, sink),
             EventType::ToolCallChunk => self.pieces.add_arguments(event, key, content, sink),
             EventType::ToolCallEnd | EventType::ToolCallResult => self.pieces.end_call(event, key, sink),
             EventType::MessagesSnapshot => {

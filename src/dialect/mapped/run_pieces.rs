@@ -36,7 +36,7 @@ pub(super) struct RunPieces {
 type KnownTexts = IdMap<KnownText>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum TextKind {
+pub(super) enum TextKind {
     Answer,
     Thought,
 }
@@ -92,24 +92,6 @@ impl RunPieces {
         self.held_bytes
     }
 
-    pub(super) fn add_text(
-        &mut self,
-        piece: Event<'static>,
-        whole: Option<Json<'static>>,
-        sink: &mut dyn CanonicalSink,
-    ) {
-        self.add_piece(TextKind::Answer, piece, whole, sink);
-    }
-
-    pub(super) fn add_thinking(
-        &mut self,
-        piece: Event<'static>,
-        whole: Option<Json<'static>>,
-        sink: &mut dyn CanonicalSink,
-    ) {
-        self.add_piece(TextKind::Thought, piece, whole, sink);
-    }
-
     fn texts_mut(&mut self, kind: TextKind) -> &mut KnownTexts {
         match kind {
             TextKind::Answer => &mut self.answers,
@@ -117,7 +99,7 @@ impl RunPieces {
         }
     }
 
-    fn add_piece(
+    pub(super) fn add_text(
         &mut self,
         kind: TextKind,
         mut piece: Event<'static>,

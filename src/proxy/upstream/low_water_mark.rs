@@ -37,7 +37,7 @@ impl<'s> RaisedLowWaterMark<'s> {
 
 impl Drop for RaisedLowWaterMark<'_> {
     fn drop(&mut self) {
-        // What could be raised can be lowered.
+        // Lowering cannot fail where raising did not.
         let _ = ReceiveLowWaterMark.set(&self.0, &INITIAL);
     }
 }
