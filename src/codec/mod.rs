@@ -1,6 +1,7 @@
 //! Bytes ⇄ frames ⇄ members: two framings and the JSON payload, independent of each other.
 
 pub mod json;
+pub(crate) mod percent;
 pub mod proto;
 pub(crate) mod repeated_keys;
 pub mod sse;

@@ -3,6 +3,8 @@
 //! Ids are percent-encoded in agent paths and percent-decoded from client paths. An id that an agent could decode to
 //! other path segments is refused: see [`PathTemplate::fill_agent_path`].
 
+use crate::codec::percent::{has_path_syntax, hex_digit, percent_encode};
+
 /// Maximum length of an id in bytes; ids are kept in memory.
 const ID_LIMIT: usize = 1 << 10;
 
@@ -123,54 +125,6 @@ impl PathTemplate {
     }
 }
 
-/// Encodes all but the unreserved characters of RFC 3986 §2.3.
-pub(super) fn percent_encode(text: &str) -> String {
-    let is_unreserved = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    let encode = |byte: u8| if is_unreserved(byte) { char::from(byte).into() } else { format!("%{byte:02X}") };
-    text.bytes().map(encode).collect()
-}
-
-/// Maximum number of times that servers and proxies on the way to an agent are assumed to decode a path.
-const MAX_DECODINGS: usize = 4;
-
-/// Returns whether an id has a slash, a backslash or a dot segment, plain or percent-encoded. Many servers decode `%2F`
-/// before they split a path, some twice. An id that is encoded more often than `MAX_DECODINGS` counts as one, too.
-fn has_path_syntax(id: &str) -> bool {
-    let mut bytes = id.as_bytes().to_vec();
-    for _ in 0..=MAX_DECODINGS {
-        // Some servers cut parameters (`..;x`) before they resolve dot segments.
-        let name = bytes.split(|byte| *byte == b';').next().unwrap_or_default();
-        if bytes.iter().any(|byte| matches!(byte, b'/' | b'\\')) || matches!(name, b"." | b"..") {
-            return true;
-        }
-        let decoded = decode_escapes(&bytes);
-        if decoded.len() == bytes.len() {
-            return false;
-        }
-        bytes = decoded;
-    }
-    true
-}
-
-/// Decodes valid escapes and keeps everything else.
-fn decode_escapes(bytes: &[u8]) -> Vec<u8> {
-    let mut decoded = Vec::with_capacity(bytes.len());
-    let mut rest = bytes;
-    while let Some((&byte, after)) = rest.split_first() {
-        let escaped = match after {
-            [high, low, ..] if byte == b'%' => hex_digit(*high).zip(hex_digit(*low)),
-            _ => None,
-        };
-        decoded.push(escaped.map_or(byte, |(high, low)| high << 4 | low));
-        rest = if escaped.is_some() { &after[2..] } else { after };
-    }
-    decoded
-}
-
-fn hex_digit(digit: u8) -> Option<u8> {
-    char::from(digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
-}
-
 fn percent_decode(segment: &str) -> Option<String> {
     if segment.len() > 3 * ID_LIMIT {
         return None;
@@ -187,6 +141,7 @@ fn percent_decode(segment: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codec::percent::MAX_DECODINGS;
 
     fn template(text: &str) -> PathTemplate {
         PathTemplate::parse(text).expect(text)

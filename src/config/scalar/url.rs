@@ -3,8 +3,8 @@
 use super::ScalarError;
 use super::host::parse_host_and_port;
 use super::upstream::parse_upstream;
+use crate::codec::percent::percent_encode;
 use crate::config::UpstreamAddress;
-use crate::config::template::percent_encode;
 use crate::net::url::{bracket_host, is_loopback};
 
 /// Parses the URL of a trusted resource: https, or http on loopback.
