@@ -247,6 +247,12 @@ impl Dialect {
         self.row_for_wire(wire).is_some()
     }
 
+    /// Returns true if the table has the event `wire` only to say that other events stand for it.
+    pub(crate) fn lacks_event(&self, wire: &str) -> bool {
+        let mut rows = self.rows.iter().filter(|row| row.wire == wire).peekable();
+        rows.peek().is_some() && !rows.any(EventRow::is_native)
+    }
+
     /// Finds the row that writes `kind` for this version, and its position in [`Self::labels`].
     #[must_use]
     pub fn row_for_kind(&self, kind: EventType, pin: PeerVersion) -> Option<(usize, &'static EventRow)> {

@@ -143,6 +143,13 @@ impl ConfigChecker<'_> {
                 self.report_error(&at.with_position_of(own), message, did_you_mean(event, &types));
                 continue;
             }
+            if base.lacks_event(event) {
+                let message =
+                    format!("`{}` has no event of its own for `{event}`, so that this name would never be used", base.name);
+                let hint = "extend `ag-ui`, which has it, rename the events that stand for it, or describe the agent in a dialect file (`dialect_files`)";
+                self.report_error(&at.with_position_of(own), message, hint);
+                continue;
+            }
             let Some(name) = self.read_wire_name(own, &at) else { continue };
             let taken = events.iter().any(|(_, other)| *other == name)
                 || types.iter().any(|other| *other == name && other != event && !written.contains_key(*other));

@@ -935,6 +935,24 @@ f:11:13: dialects[3].strip[0]: the value is empty
 ",
     ),
     (
+        "custom dialects that rename events which other events stand for",
+        r#"
+dialects:
+  - name: acme
+    extends: cloudbase
+    events:
+      TEXT_MESSAGE_CHUNK: message.delta
+  - {name: acme-2, extends: ag-ui-0, events: {ACTIVITY_DELTA: patch, TEXT_MESSAGE_CHUNK: message.delta}}
+  - {name: acme-3, extends: ag-ui, events: {TEXT_MESSAGE_CHUNK: message.delta}}
+"#,
+        r"
+f:5:27: dialects[0].events.TEXT_MESSAGE_CHUNK: `cloudbase` has no event of its own for `TEXT_MESSAGE_CHUNK`, so that this name would never be used
+  hint: extend `ag-ui`, which has it, rename the events that stand for it, or describe the agent in a dialect file (`dialect_files`)
+f:6:63: dialects[1].events.ACTIVITY_DELTA: `ag-ui-0` has no event of its own for `ACTIVITY_DELTA`, so that this name would never be used
+  hint: extend `ag-ui`, which has it, rename the events that stand for it, or describe the agent in a dialect file (`dialect_files`)
+",
+    ),
+    (
         "custom dialects whose names or members are ambiguous",
         r#"
 dialects:
