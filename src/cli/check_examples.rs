@@ -17,6 +17,9 @@ use std::path::PathBuf;
 /// Time of events in examples; they are compared without it.
 const NOW: i64 = 0;
 
+/// What is compared of a request.
+const REQUEST_PARTS: [&str; 3] = ["body", "path", "headers"];
+
 /// Runs the examples of each file and prints those that differ.
 pub(super) fn run(files: &[PathBuf]) -> CliResult {
     let mut exit = CliExit::Ok;
@@ -48,15 +51,19 @@ pub(super) fn run(files: &[PathBuf]) -> CliResult {
 
 /// Runs one example and prints how it differs.
 fn passes(path: &std::path::Path, example: &DialectExample, agent: PeerDialect) -> bool {
-    let (what, expected, actual) = match &example.input {
+    let (expected, actual) = match &example.input {
         ExampleInput::Stream { bytes, events } => {
             let expected: Vec<Value> = events.iter().map(to_value).collect();
-            ("event", expected, translate_stream(bytes, example, agent))
+            (expected, translate_stream(bytes, example, agent))
         }
-        ExampleInput::Request { input, body } => {
-            let actual = make_request(input, example, agent).unwrap_or_else(Value::String);
-            ("body", vec![to_value(body)], vec![actual])
+        ExampleInput::Request { input, body, path, headers } => {
+            let actual = make_request(input, example, agent).unwrap_or_else(|refused| vec![Value::String(refused)]);
+            (vec![to_value(body), Value::from(&**path), to_value(headers)], actual)
         }
+    };
+    let name = |index: usize| match &example.input {
+        ExampleInput::Stream { .. } => format!("event {}", index + 1),
+        ExampleInput::Request { .. } => REQUEST_PARTS[index].to_owned(),
     };
     if expected == actual {
         return true;
@@ -67,8 +74,9 @@ fn passes(path: &std::path::Path, example: &DialectExample, agent: PeerDialect) 
         let (expected, actual) = (expected.get(index), actual.get(index));
         if expected != actual {
             let show = |value: Option<&Value>| value.map_or("nothing".to_owned(), Value::to_string);
-            print_line(format_args!("  {what} {}: expected {}", index + 1, show(expected)));
-            print_line(format_args!("  {:width$}      got {}", "", show(actual), width = what.len()));
+            let name = name(index);
+            print_line(format_args!("  {name}: expected {}", show(expected)));
+            print_line(format_args!("  {:width$}       got {}", "", show(actual), width = name.len()));
             break;
         }
     }
@@ -107,14 +115,16 @@ fn without_additions(mut event: Value) -> Value {
     event
 }
 
-/// Makes the agent's request. Fails with the reason if AG-UI's is refused.
-fn make_request(input: &Json<'_>, example: &DialectExample, agent: PeerDialect) -> Result<Value, String> {
+/// Makes [`REQUEST_PARTS`]. Fails with the reason if AG-UI's request is refused.
+fn make_request(input: &Json<'_>, example: &DialectExample, agent: PeerDialect) -> Result<Vec<Value>, String> {
     let client = PeerDialect::new(&AG_UI);
     let ids = RunIds::new("t1", "r1");
     let thread = |_: &Json<'_>| thread_values(example, agent);
     let request = translate_input(input.as_str().as_bytes(), client, agent, &ids, None, false, &thread);
-    let body = request.map_err(|refused| format!("refused: {refused}"))?.body;
-    serde_json::from_str(&body).map_err(|error| error.to_string())
+    let request = request.map_err(|refused| format!("refused: {refused}"))?;
+    let body = serde_json::from_str(&request.body).map_err(|error| error.to_string())?;
+    let headers = request.target.headers.iter().map(|(name, value)| (name.to_string(), Value::from(&**value)));
+    Ok(vec![body, Value::from(request.target.join("")), Value::Object(headers.collect())])
 }
 
 fn to_value(value: &Json<'_>) -> Value {

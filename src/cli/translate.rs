@@ -214,6 +214,14 @@ fn translate_request(arguments: &TranslatePlan<'_>) -> Result<CliExit, ReadStop>
             writeln!(io::stdout().lock(), "{}", translated.body).map_err(IoFailure::Output)?;
             let file = arguments.file.display();
             let to = arguments.to.dialect.name;
+            if !translated.target.is_empty() {
+                let headers = translated.target.headers.iter().map(|(name, value)| format!(", `{name}: {value}`"));
+                let headers = headers.collect::<String>();
+                let added = translated.target.join("");
+                print_error(format_args!(
+                    "{file}: the agent gets this body at its URL with `{added}` behind it{headers}"
+                ));
+            }
             let downgraded = translated.losses[EventLoss::Downgraded as usize];
             if downgraded > 0 {
                 let places = with_plural(downgraded, "place");

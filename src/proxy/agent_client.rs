@@ -11,6 +11,7 @@ use super::agent_response::{AgentErrorPolicy, check_stream_response, read_start_
 use super::upstream::{AgentOperation, Cluster, Connector, EndpointRef, Session, UpstreamRequest};
 use crate::codec::Framing;
 use crate::config::{AgentErrors, PathTemplate};
+use crate::dialect::{ErrorPaths, RequestTarget};
 use crate::error::{Rejection, RejectionKind};
 use crate::replay::ReplayKey;
 use crate::telemetry::RunTimeline;
@@ -41,6 +42,8 @@ pub(super) struct AgentClient {
     /// header fields for both requests
     pub(crate) fields: Arc<HeaderMap>,
     pub(crate) agent_errors: AgentErrors,
+    /// where the agent's errors have their message, if its dialect is described by a file
+    pub(crate) error_paths: Option<&'static ErrorPaths>,
     /// present if the run is captured
     pub(crate) timeline: Option<Arc<RunTimeline>>,
 }
@@ -49,9 +52,11 @@ impl AgentClient {
     pub(super) async fn run_one_step(
         self,
         body: Bytes,
+        target: &RequestTarget,
         framings: &[Framing],
     ) -> Result<(Box<Session>, Framing), Rejection> {
-        let mut session = self.cluster.send(&self.connector, &self.upstream_request(AgentOperation::Run(body))).await?;
+        let request = UpstreamRequest { target: Some(target), ..self.upstream_request(AgentOperation::Run(body)) };
+        let mut session = self.cluster.send(&self.connector, &request).await?;
         let framing = check_stream_response(&mut session, framings, self.error_policy()).await;
         let framing = framing.inspect_err(|rejection| session.finish(Some(rejection)))?;
         Ok((session, framing))
@@ -60,6 +65,7 @@ impl AgentClient {
     pub(super) async fn run_two_step(
         self,
         body: Bytes,
+        target: &RequestTarget,
         ids: &RunIds,
         template: &PathTemplate,
     ) -> Result<AgentEventSource, Rejection> {
@@ -68,8 +74,8 @@ impl AgentClient {
         let own = template
             .fill_agent_path(&thread_id, &run_id)
             .ok_or_else(|| Rejection::from(RejectionKind::InvalidRequest).with_detail(UNSAFE_IDS))?;
-        let mut session =
-            self.cluster.send(&self.connector, &self.upstream_request(AgentOperation::Start(body))).await?;
+        let request = UpstreamRequest { target: Some(target), ..self.upstream_request(AgentOperation::Start(body)) };
+        let mut session = self.cluster.send(&self.connector, &request).await?;
         let named = read_start_response(&mut session, self.error_policy()).await;
         let named = named.inspect_err(|rejection| session.finish(Some(rejection)))?;
         let endpoint = session.endpoint();
@@ -89,12 +95,13 @@ impl AgentClient {
     }
 
     fn error_policy(&self) -> AgentErrorPolicy<'_> {
-        AgentErrorPolicy { agent_errors: self.agent_errors, request_id: &self.request_id }
+        AgentErrorPolicy { agent_errors: self.agent_errors, request_id: &self.request_id, paths: self.error_paths }
     }
 
     fn upstream_request<'a>(&'a self, operation: AgentOperation<'a>) -> UpstreamRequest<'a> {
         UpstreamRequest {
             operation,
+            target: None,
             request_id: &self.request_id,
             caller: self.caller,
             spans: &self.spans,

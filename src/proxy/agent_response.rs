@@ -4,6 +4,7 @@ use super::upstream::Session;
 use crate::codec::sse::{SseDecoder, SseLimits, SseStep};
 use crate::codec::{Framing, json};
 use crate::config::AgentErrors;
+use crate::dialect::ErrorPaths;
 use crate::error::{Rejection, RejectionKind};
 use crate::event::{Field, Json, JsonType, MemberKey, get};
 use crate::telemetry::mask::mask_secrets;
@@ -24,6 +25,8 @@ pub(super) struct AgentErrorPolicy<'a> {
     pub(super) agent_errors: AgentErrors,
     /// the reference that clients get instead of the text
     pub(super) request_id: &'a str,
+    /// where the agent's errors have their message, if its dialect is described by a file
+    pub(super) paths: Option<&'static ErrorPaths>,
 }
 
 impl AgentErrorPolicy<'_> {
@@ -40,6 +43,16 @@ impl AgentErrorPolicy<'_> {
             rejection.detail = Some(text.collect::<String>().into());
         }
         rejection
+    }
+
+    /// Finds the message in the JSON of an error.
+    fn find_message(self, error: &str) -> Option<String> {
+        let error = Json::from_trusted(error.trim());
+        let guess = find_error_message(&error);
+        match self.paths {
+            Some(paths) => paths.find_text(&error, guess),
+            None => guess,
+        }
     }
 
     fn reference(self) -> String {
@@ -69,7 +82,7 @@ pub(super) async fn check_stream_response(
     if let Some(framing) = framings.iter().copied().find(|framing| framing.media_type() == kind) {
         return Ok(framing);
     }
-    let message = read_error_message(session, &kind).await;
+    let message = read_error_message(session, &kind, policy).await;
     let cause = format!("content type {kind:?}, status {status}");
     Err(policy.with_agent_message(RejectionKind::UpstreamContentType.into(), &cause, message))
 }
@@ -140,7 +153,7 @@ async fn check_response(
         let mut rejection = Rejection::from(RejectionKind::UpstreamStatus).with_detail(detail);
         rejection.status = forwarded_status(status);
         rejection.retry_after = retry_after.map(Into::into);
-        let message = read_error_message(session, &kind).await;
+        let message = read_error_message(session, &kind, policy).await;
         return Err(policy.with_agent_message(rejection, &format!("the agent answered {status}"), message));
     }
     if coding.is_some_and(|coding| !coding.eq_ignore_ascii_case("identity")) {
@@ -168,7 +181,7 @@ fn forwarded_status(status: StatusCode) -> Option<u16> {
 }
 
 /// Reads what the agent says about its failure: JSON, an event stream, or plain text. HTML pages are not worth reading.
-async fn read_error_message(session: &mut Session, kind: &str) -> Option<AgentMessage> {
+async fn read_error_message(session: &mut Session, kind: &str, policy: AgentErrorPolicy<'_>) -> Option<AgentMessage> {
     let is_stream = kind == Framing::Sse.media_type();
     if !is_stream && !is_json(kind) && kind != "text/plain" {
         return None;
@@ -181,24 +194,24 @@ async fn read_error_message(session: &mut Session, kind: &str) -> Option<AgentMe
     let is_whole = matches!(tokio::time::timeout(ERROR_BODY_TIMEOUT, reading).await, Ok(Ok(())));
     if is_stream {
         // A stream may stay open after its error.
-        return find_stream_error(&body).map(|text| AgentMessage { text, is_structured: true });
+        return find_stream_error(&body, policy).map(|text| AgentMessage { text, is_structured: true });
     }
     let body = String::from_utf8(body).ok().filter(|body| is_whole && body.len() <= RESPONSE_LIMIT)?;
     if !is_json(kind) {
         return Some(AgentMessage { text: body, is_structured: false });
     }
-    let text = find_error_message(&Json::from_trusted(body.trim()))?;
+    let text = policy.find_message(&body)?;
     Some(AgentMessage { text, is_structured: true })
 }
 
 /// Finds the message of the last event that has one, such as `RUN_ERROR` in any dialect.
-fn find_stream_error(body: &[u8]) -> Option<String> {
+fn find_stream_error(body: &[u8], policy: AgentErrorPolicy<'_>) -> Option<String> {
     let mut decoder = SseDecoder::new(SseLimits::default());
     let mut rest = body;
     let mut found = None;
     let mut read = |step: SseStep<'_>| {
         let SseStep::Frame(frame) = step else { return false };
-        found = find_error_message(&Json::from_trusted(frame.data.trim())).or(found.take());
+        found = policy.find_message(&frame.data).or(found.take());
         true
     };
     while read(decoder.next(&mut rest)) {}
@@ -254,11 +267,12 @@ mod tests {
 
     #[test]
     fn finds_the_error_of_a_stream() {
+        let policy = AgentErrorPolicy { agent_errors: AgentErrors::Pass, request_id: "", paths: None };
         let started = "data: {\"type\":\"RUN_STARTED\"}\n\n";
         let error = "data: {\"type\":\"RUN_ERROR\",\"message\":\"model overloaded\"}";
         for body in [format!("{started}: ping\n\n{error}\n\n"), format!("{started}{error}")] {
-            assert_eq!(find_stream_error(body.as_bytes()).as_deref(), Some("model overloaded"));
+            assert_eq!(find_stream_error(body.as_bytes(), policy).as_deref(), Some("model overloaded"));
         }
-        assert_eq!(find_stream_error(started.as_bytes()), None);
+        assert_eq!(find_stream_error(started.as_bytes(), policy), None);
     }
 }

@@ -144,19 +144,19 @@ impl RunTask {
         request: Box<AgentRequest>,
         start_tx: &StartSender,
     ) -> Result<(Box<Session>, Option<Box<ReconnectSource>>), RunEndReason> {
-        let AgentRequest { client, body, body_permit: _body_permit, framings } = *request;
+        let AgentRequest { client, body, target, body_permit: _body_permit, framings } = *request;
         self.capture.moment("sent", || Some(format!("{} bytes", body.len())));
         let cluster = Arc::clone(&self.context.cluster);
         self.deadlines.restart_idle(cluster.settings.timeouts.first_byte);
         let Some(template) = cluster.settings.events.clone() else {
-            let response = client.run_one_step(body, framings).boxed();
+            let response = async move { client.run_one_step(body, &target, framings).await }.boxed();
             let (session, framing) = self.await_response(response, Some(start_tx)).await?;
             self.stream.read_as(framing);
             self.capture.step(|| CaptureStep::Responded(framing));
             return Ok((session, None));
         };
         let ids = self.context.record.ids.clone();
-        let started = async move { client.run_two_step(body, &ids, &template).await }.boxed();
+        let started = async move { client.run_two_step(body, &target, &ids, &template).await }.boxed();
         let events = Arc::new(self.await_response(started, Some(start_tx)).await?);
         self.stream.follow_run(events.run_id.as_deref());
         self.capture.step(|| CaptureStep::Followed(events.run_id.as_deref().map(Into::into)));

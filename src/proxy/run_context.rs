@@ -10,6 +10,7 @@ use super::thread_store::KeptThread;
 use super::upstream::{Cluster, Connector};
 use crate::codec::Framing;
 use crate::config::access::{AccessConfig, OnExpiry};
+use crate::dialect::RequestTarget;
 use crate::replay::ReplayKey;
 use crate::telemetry::internal_event;
 use crate::translate::TranslationReport;
@@ -34,6 +35,7 @@ pub(super) struct RunContext {
 pub(super) struct AgentRequest {
     pub(crate) client: AgentClient,
     pub(crate) body: Bytes,
+    pub(crate) target: RequestTarget,
     pub(crate) body_permit: BodyPermit,
     /// the framings that the agent may use in its response
     pub(crate) framings: &'static [Framing],

@@ -332,6 +332,7 @@ impl Gateway {
         let agent_request = AgentRequest {
             client: self.agent_client(route, &head, trace.upstream_spans(), capture.as_ref()),
             body: request.body.into(),
+            target: request.target,
             body_permit: head.body_permit,
             framings: negotiation::supported_framings(route.agent),
         };
@@ -381,6 +382,7 @@ impl Gateway {
             spans,
             fields: Arc::new(self.policy.upstream_fields(&head.parts, &route.start_match)),
             agent_errors: route.config.agent_errors,
+            error_paths: route.agent.dialect.mapping.map(|mapping| &mapping.error),
             timeline: capture.map(RunCapture::timeline),
         }
     }

@@ -14,7 +14,8 @@ use super::{
 };
 use crate::codec::json;
 use crate::dialect::{
-    CarryLocation, MemberCase, PeerDialect, PeerVersion, RunInputFormat, ThreadState, ThreadValues, interrupts,
+    CarryLocation, MemberCase, PeerDialect, PeerVersion, RequestTarget, RunInputFormat, ThreadState, ThreadValues,
+    interrupts,
 };
 use crate::event::input::{ASSISTANT, MessageMembers, has_role};
 use crate::event::{
@@ -27,6 +28,8 @@ use crate::event::{
 pub struct TranslatedRequest {
     /// the JSON body
     pub body: String,
+    /// what is added to the route's URL and to its headers, for an agent whose dialect is described by a file
+    pub(crate) target: RequestTarget,
     pub(crate) ids: RunIds,
     /// what the agent cannot accept or does not see
     pub losses: LossCounts,
@@ -106,15 +109,26 @@ pub(crate) fn translate_input(
     left_out += gateway_notes::remove_notes(&mut input, client, agent);
     let has_answers = input.messages.iter().any(|message| has_role(message, ASSISTANT));
     let thread = ThreadState::new(thread_values(&ids.thread_id), has_answers);
-    let (mut body, mut losses) = encode_input(input, agent);
-    let own =
-        agent.dialect.mapping.and_then(|mapping| mapping.make_request(&Json::from_trusted(&*body), &thread.values));
-    if let Some(own) = own {
-        left_out += own.left_out;
-        body = own.body.as_str().to_owned();
-    }
+    let (body, mut losses) = encode_input(input, agent);
     losses[EventLoss::Downgraded as usize] += left_out;
-    Ok(TranslatedRequest { body, ids, losses, conversation: known, recap_input, thread })
+    let target = RequestTarget::default();
+    let translated = TranslatedRequest { body, target, ids, losses, conversation: known, recap_input, thread };
+    map_request(translated, agent)
+}
+
+/// Makes the request of an agent whose dialect is described by a file.
+fn map_request(mut request: TranslatedRequest, agent: PeerDialect) -> Result<TranslatedRequest, RequestRefusal> {
+    let Some(mapping) = agent.dialect.mapping else { return Ok(request) };
+    let own = mapping.make_request(&Json::from_trusted(&*request.body), &request.thread);
+    let Some(own) = own.map_err(|reason| RequestRefusal::malformed("", reason))? else { return Ok(request) };
+    if let Some(body) = own.body {
+        request.body = body.as_str().to_owned();
+    }
+    request.target = own.target;
+    request.losses[EventLoss::Downgraded as usize] += own.left_out;
+    // An agent that gets all messages needs nothing from earlier runs.
+    request.thread.is_lost &= own.reads_thread;
+    Ok(request)
 }
 
 /// Translates a request with the gateway's notes, by which the way back restores what the agent's dialect lacks.

@@ -26,6 +26,6 @@ pub(crate) struct DialectExample {
 pub(crate) enum ExampleInput {
     /// the agent's bytes, and the AG-UI events of the run with thread `t1` and run `r1`
     Stream { bytes: String, events: Vec<Json<'static>> },
-    /// AG-UI's request, and the agent's body
-    Request { input: Json<'static>, body: Json<'static> },
+    /// AG-UI's request, and the agent's: its body, what is added to the route's URL, and the headers of the file
+    Request { input: Json<'static>, body: Json<'static>, path: String, headers: Json<'static> },
 }

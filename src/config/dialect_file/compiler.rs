@@ -8,8 +8,7 @@ use crate::config::substitution::{SubstitutionError, expand};
 use crate::dialect::{self, JsonStep, MappedDialect, Mapping, RuleEffect};
 use crate::event::{EventType, Json};
 
-const FILE_KEYS: &[&str] = &["name", "payload", "request", "events", "tests"];
-const REQUEST_KEYS: &[&str] = &["body"];
+const FILE_KEYS: &[&str] = &["name", "payload", "request", "events", "error", "tests"];
 
 /// A node with its path in the file.
 #[derive(Clone, Copy)]
@@ -46,13 +45,15 @@ pub(super) struct DialectCompiler<'c> {
     lookup: &'c dyn Fn(&str) -> Option<String>,
     problems: Vec<ConfigProblem>,
     pub(super) payload: Vec<JsonStep>,
+    /// whether a value since this was reset is one that earlier runs of the thread kept
+    pub(super) reads_thread: bool,
     pub(super) mapping: Mapping,
 }
 
 impl<'c> DialectCompiler<'c> {
     pub(super) fn new(name: &'c str, text: &'c str, lookup: &'c dyn Fn(&str) -> Option<String>) -> Self {
         let mapping = Mapping::default();
-        DialectCompiler { name, text, lookup, problems: Vec::new(), payload: Vec::new(), mapping }
+        DialectCompiler { name, text, lookup, problems: Vec::new(), payload: Vec::new(), reads_thread: false, mapping }
     }
 
     pub(super) fn finish(self, file: Option<DialectFile>) -> Result<DialectFile, ConfigProblems> {
@@ -94,7 +95,10 @@ impl<'c> DialectCompiler<'c> {
         }
         self.check_ends(root);
         if let Some(request) = root.entry("request") {
-            self.compile_request(At { node: &request.value, path: "request" });
+            self.compile_requests(At { node: &request.value, path: "request" });
+        }
+        if let Some(error) = root.entry("error") {
+            self.compile_error(At { node: &error.value, path: "error" });
         }
         let tests = root.entry("tests");
         let examples = tests.map(|tests| self.compile_examples(At { node: &tests.value, path: "tests" }));
@@ -150,15 +154,6 @@ impl<'c> DialectCompiler<'c> {
             let message = "no rule says that a run has succeeded, so that every run would look cut off";
             let hint = "add `finish: {}` to the rule for the agent's last event, or `done: true` if nothing follows it";
             self.report("events", position, message, hint);
-        }
-    }
-
-    fn compile_request(&mut self, at: At<'_>) {
-        let entries = self.mapping_entries(at, "`body:` with the request that the agent gets");
-        self.check_keys(at, REQUEST_KEYS);
-        for entry in entries.iter().filter(|entry| entry.key == "body") {
-            let at = At { node: &entry.value, path: "request.body" };
-            self.mapping.request = self.compile_value(at, PathUse::Request { has_item: false });
         }
     }
 

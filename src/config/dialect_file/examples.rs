@@ -9,7 +9,7 @@ use crate::config::spanned_tree::{NodeValue, TreeNode, join_key};
 use crate::event::Json;
 use std::borrow::Cow;
 
-const EXAMPLE_KEYS: &[&str] = &["name", "stream", "events", "request", "body", "thread"];
+const EXAMPLE_KEYS: &[&str] = &["name", "stream", "events", "request", "body", "path", "headers", "thread"];
 
 impl DialectCompiler<'_> {
     pub(super) fn compile_examples(&mut self, at: At<'_>) -> Vec<DialectExample> {
@@ -44,7 +44,11 @@ impl DialectCompiler<'_> {
                 let events = events.into_iter().map(Json::into_owned).collect();
                 ExampleInput::Stream { bytes: bytes.text.clone(), events }
             }
-            (None, None, Some(input), Some(body)) => ExampleInput::Request { input, body },
+            (None, None, Some(input), Some(body)) => {
+                let path = value("path").and_then(|path| Some(path.text()?.into_owned())).unwrap_or_default();
+                let headers = value("headers").unwrap_or_else(|| Json::from_trusted("{}"));
+                ExampleInput::Request { input, body, path, headers }
+            }
             _ => {
                 let hint = "write `stream:` and `events:`, or `request:` and `body:`";
                 self.report_at(at, "an example needs what goes in and what comes out", hint);

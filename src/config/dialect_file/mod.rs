@@ -1,4 +1,4 @@
-//! Reads a dialect file: rules for the frames of an agent, a template for its request, and examples that test both.
+//! Reads a dialect file: rules for the frames of an agent, templates for its requests, and examples that test both.
 //!
 //! The file is compiled from its YAML tree, whose nodes know their positions, so that each mistake names its line.
 
@@ -7,6 +7,7 @@ mod compiler;
 mod path_text;
 mod templates;
 mod rules;
+mod requests;
 mod examples;
 #[cfg(test)]
 mod tests;

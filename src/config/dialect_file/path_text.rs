@@ -6,7 +6,7 @@ use crate::dialect::{JsonStep, ValueSource};
 
 /// The named places of frames and requests.
 const FRAME_ROOTS: &[&str] = &["@event", "@data", "@item", "@run", "@thread", "@thread_id", "@run_id"];
-const REQUEST_ROOTS: &[&str] = &["@item", "@thread", "@user_text"];
+const REQUEST_ROOTS: &[&str] = &["@item", "@thread", "@user_text", "@new_messages"];
 
 /// Members of AG-UI's request.
 const REQUEST_MEMBERS: &[&str] =
@@ -73,6 +73,7 @@ impl DialectCompiler<'_> {
             "thread_id" if is_frame => ValueSource::ThreadId,
             "run_id" if is_frame => ValueSource::RunId,
             "user_text" if !is_frame => ValueSource::UserText,
+            "new_messages" if !is_frame => ValueSource::NewMessages,
             _ => {
                 let known = if is_frame { FRAME_ROOTS } else { REQUEST_ROOTS };
                 let root = format!("@{name}");
@@ -83,11 +84,13 @@ impl DialectCompiler<'_> {
         if rest.is_empty() {
             return Some(source);
         }
-        self.report_at(at, format!("`{text}` leads into a text"), format!("write `@{name}` alone"));
+        let what = if source == ValueSource::NewMessages { "list, which only `each` enters" } else { "text" };
+        self.report_at(at, format!("`{text}` leads into a {what}"), format!("write `@{name}` alone"));
         None
     }
 
     fn compile_kept(&mut self, at: At<'_>, name: &str, is_thread: bool) -> Option<ValueSource> {
+        self.reads_thread |= is_thread;
         let names = if is_thread { &self.mapping.thread_names } else { &self.mapping.run_names };
         if let Some(found) = names.iter().position(|own| **own == *name) {
             return Some(if is_thread { ValueSource::Thread(found) } else { ValueSource::Run(found) });

@@ -13,11 +13,16 @@ mod rule;
 mod sent_text;
 mod run_pieces;
 mod reader;
+mod request_target;
 mod request;
+mod error_paths;
 
+pub(crate) use error_paths::ErrorPaths;
 pub(crate) use path::JsonStep;
 use path::PathTree;
 pub(crate) use reader::MappedReader;
+pub(crate) use request::RequestTemplate;
+pub(crate) use request_target::{RequestTarget, TargetTemplate, is_field_value};
 pub(crate) use rule::{EmittedEvent, MappingRule, MemberTemplate, RuleEffect};
 pub(crate) use template::{Condition, ItemRule, TextPart, ValueSource, ValueTemplate, ValueTest, has_value};
 
@@ -30,8 +35,10 @@ pub struct Mapping {
     pub(crate) request_paths: PathTree,
     /// in order; all that hold for a frame apply to it
     pub(crate) rules: Vec<MappingRule>,
-    /// makes the request; `None` if the agent gets AG-UI's
-    pub(crate) request: Option<ValueTemplate>,
+    /// in order; the first whose conditions hold makes the request. Without any, the agent gets AG-UI's
+    pub(crate) requests: Vec<RequestTemplate>,
+    /// members of an agent's error with its message and its code
+    pub(crate) error: ErrorPaths,
     /// names of values that live as long as a run
     pub(crate) run_names: Vec<Box<str>>,
     /// names of values that the next runs of a thread get

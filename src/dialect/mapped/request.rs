@@ -1,46 +1,94 @@
 //! Makes the request of an agent whose dialect is described by a file.
 
-use super::template::{ValueScope, join_text_parts};
-use super::{Mapping, ThreadValues};
+use super::request_target::{RequestTarget, TargetTemplate};
+use super::template::{Condition, ValueScope, ValueTemplate, join_text_parts};
+use super::{Mapping, ThreadState};
 use crate::codec::json;
 use crate::event::{Field, Json, get, input};
 use std::cell::Cell;
 
+const NO_TEMPLATE: &str =
+    "The agent has no request for this: none of those in its dialect file is for messages like these.";
+
+const LOST: &str = "The agent has no request for this: the gateway has nothing from the earlier runs of this conversation, which the agent's request needs.";
+
+/// A form of the request, for the requests for which its conditions hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RequestTemplate {
+    pub(crate) conditions: Vec<Condition>,
+    pub(crate) target: TargetTemplate,
+    /// `None` if the agent gets AG-UI's
+    pub(crate) body: Option<ValueTemplate>,
+    /// whether it has a value that earlier runs of the thread kept
+    pub(crate) reads_thread: bool,
+}
+
 /// A request as the agent gets it.
 #[derive(Debug)]
 pub(crate) struct MappedRequest {
-    pub(crate) body: Json<'static>,
+    /// `None` for AG-UI's
+    pub(crate) body: Option<Json<'static>>,
+    pub(crate) target: RequestTarget,
     /// messages and other elements of lists for which the template has no form
     pub(crate) left_out: u64,
+    /// whether it has a value that earlier runs of the thread kept
+    pub(crate) reads_thread: bool,
 }
 
 impl Mapping {
-    /// Makes the request from AG-UI's. Returns `None` if the file has no template for it.
-    pub(crate) fn make_request(&self, input: &Json<'_>, thread: &ThreadValues) -> Option<MappedRequest> {
-        let template = self.request.as_ref()?;
-        let text = last_user_text(input);
+    /// Makes the request from AG-UI's. Returns `None` if the file has no template for it. Fails with the reason if none
+    /// of its templates is for this request, or a value cannot be sent.
+    pub(crate) fn make_request(&self, input: &Json<'_>, thread: &ThreadState) -> Result<Option<MappedRequest>, String> {
+        if self.requests.is_empty() {
+            return Ok(None);
+        }
+        let messages = json::parse_member(input, Field::Messages.camel());
+        let messages = messages.as_ref().and_then(json::parse_elements).unwrap_or_default();
+        let new = NewInput::find(&messages);
         let slots = self.request_paths.read(input.as_borrowed());
         let left_out = Cell::new(0);
         let scope = ValueScope {
             slots: &slots,
-            thread,
-            user_text: text.as_deref(),
+            thread: &thread.values,
+            user_text: new.user_text.as_deref(),
+            new_messages: &messages[new.first..],
             left_out: Some(&left_out),
             ..ValueScope::default()
         };
-        let body = template.make(&scope)?.into_owned();
-        Some(MappedRequest { body, left_out: left_out.get() })
+        let template = self.requests.iter().find(|template| scope.holds(&template.conditions));
+        let template = template.ok_or(if thread.is_lost { LOST } else { NO_TEMPLATE })?;
+        let target = template.target.make(&scope)?;
+        let body = template.body.as_ref().and_then(|body| body.make(&scope)).map(Json::into_owned);
+        Ok(Some(MappedRequest { body, target, left_out: left_out.get(), reads_thread: template.reads_thread }))
     }
 }
 
-/// Returns the text of the last user message; its text parts are joined with line feeds.
-fn last_user_text(request: &Json<'_>) -> Option<String> {
-    let messages = json::parse_member(request, Field::Messages.camel())?;
-    let messages = json::parse_elements(&messages)?;
-    let last = messages
-        .iter()
-        .rev()
-        .find_map(|message| json::parse_message(message).filter(|message| input::has_role(message, input::USER)))?;
-    let content = get(&last, Field::Content)?;
-    content.text().map(Into::into).or_else(|| join_text_parts(content))
+/// What the client adds to a conversation.
+struct NewInput {
+    /// text of the last user message; its text parts are joined with line feeds
+    user_text: Option<String>,
+    /// position of the first message after the last one of the assistant
+    first: usize,
+}
+
+impl NewInput {
+    fn find(messages: &[Json<'_>]) -> Self {
+        let mut new = NewInput { user_text: None, first: 0 };
+        let mut has_user = false;
+        for (at, message) in messages.iter().enumerate().rev() {
+            let Some(message) = json::parse_message(message) else { continue };
+            if !has_user && input::has_role(&message, input::USER) {
+                has_user = true;
+                let content = get(&message, Field::Content);
+                new.user_text = content.and_then(|own| own.text().map(Into::into).or_else(|| join_text_parts(own)));
+            }
+            if new.first == 0 && input::has_role(&message, input::ASSISTANT) {
+                new.first = at + 1;
+            }
+            if has_user && new.first > 0 {
+                break;
+            }
+        }
+        new
+    }
 }

@@ -25,6 +25,8 @@ pub(crate) enum ValueSource {
     RunId,
     /// text of the last user message
     UserText,
+    /// the messages after the last one of the assistant
+    NewMessages,
 }
 
 /// A value as a file describes it. One that has no value leaves out its member or element.
@@ -96,6 +98,7 @@ pub(crate) struct ValueScope<'s> {
     pub(crate) thread_id: Option<&'s Json<'s>>,
     pub(crate) run_id: Option<&'s Json<'s>>,
     pub(crate) user_text: Option<&'s str>,
+    pub(crate) new_messages: &'s [Json<'s>],
     /// counts elements of lists for which there is no rule
     pub(crate) left_out: Option<&'s Cell<u64>>,
 }
@@ -113,10 +116,11 @@ impl<'s> ValueScope<'s> {
             ValueSource::ThreadId => self.thread_id.map(Json::as_borrowed),
             ValueSource::RunId => self.run_id.map(Json::as_borrowed),
             ValueSource::UserText => self.user_text.map(Json::string),
+            ValueSource::NewMessages => Some(json::to_array(self.new_messages)),
         }
     }
 
-    fn get_first(&self, sources: &[ValueSource]) -> Option<Json<'s>> {
+    pub(super) fn get_first(&self, sources: &[ValueSource]) -> Option<Json<'s>> {
         match sources {
             [only] => self.get(only),
             _ => sources.iter().find_map(|source| self.get(source).filter(has_value)),

@@ -47,6 +47,12 @@ impl AgentRequestHead {
         fields.insert(header::HOST, field_value(upstream.authority().as_bytes())?);
         match &request.operation {
             AgentOperation::Run(body) | AgentOperation::Start(body) => {
+                // Fields of the route are the operator's, so they stay.
+                for (name, value) in request.target.iter().flat_map(|target| &target.headers) {
+                    let name =
+                        HeaderName::from_bytes(name.as_bytes()).map_err(|error| invalid("a field's name", error))?;
+                    fields.entry(name).or_insert(field_value(value.as_bytes())?);
+                }
                 fields.insert(header::CONTENT_TYPE, JSON);
                 // Legacy agents often cannot read chunked bodies, so the length is always sent.
                 fields.insert(header::CONTENT_LENGTH, HeaderValue::from(body.len()));
@@ -67,7 +73,7 @@ impl AgentRequestHead {
                 fields.insert(name, value);
             }
         }
-        AgentRequestHead::new(method, path, fields)
+        AgentRequestHead::new(method, &path, fields)
     }
 
     pub(super) fn path(&self) -> &str {

@@ -1,0 +1,160 @@
+//! Where and how the agent of a dialect file is asked: its requests, and the members of its errors.
+
+use super::compiler::{At, DialectCompiler, PathUse};
+use crate::config::scalar;
+use crate::config::spanned_tree::{NodeValue, join_key};
+use crate::dialect::{ErrorPaths, JsonStep, RequestTemplate, TargetTemplate, TextPart, ValueTemplate, is_field_value};
+use http::header;
+
+const REQUEST_KEYS: &[&str] = &["when", "has", "lacks", "path", "query", "headers", "body"];
+const ERROR_KEYS: &[&str] = &["message", "code"];
+
+const USE: PathUse = PathUse::Request { has_item: false };
+
+impl DialectCompiler<'_> {
+    /// Compiles one request, or a list of which the first that fits is used.
+    pub(super) fn compile_requests(&mut self, at: At<'_>) {
+        let requests = self.list_items(at);
+        if requests.is_empty() {
+            self.report_at(
+                at,
+                "an empty list has no request",
+                "add one, or remove the key: the agent then gets AG-UI's",
+            );
+        }
+        let mut default = None;
+        for (node, path) in &requests {
+            let at = At { node, path };
+            if let Some(default) = &default {
+                let message = format!("this is never used, because {default} is for every request");
+                self.report_at(at, message, "move it to the front, or add `when:`, `has:` or `lacks:` to the other");
+            }
+            if let Some(request) = self.compile_request(at) {
+                if default.is_none() && request.conditions.is_empty() {
+                    default = Some(path.clone());
+                }
+                self.mapping.requests.push(request);
+            }
+        }
+    }
+
+    /// Compiles a request; `None` if a variable makes its conditions impossible.
+    fn compile_request(&mut self, at: At<'_>) -> Option<RequestTemplate> {
+        self.mapping_entries(at, "`body:` with the request that the agent gets");
+        self.check_keys(at, REQUEST_KEYS);
+        let conditions = self.compile_conditions(at, USE);
+        self.reads_thread = false;
+        let target = TargetTemplate {
+            path: self.compile_path_parts(at).unwrap_or_default(),
+            query: self.compile_named_values(at, "query"),
+            headers: self.compile_named_values(at, "headers"),
+        };
+        self.check_headers(at, &target.headers);
+        let body = at.node.entry("body").and_then(|entry| {
+            let path = join_key(at.path, "body");
+            self.compile_value(At { node: &entry.value, path: &path }, USE)
+        });
+        Some(RequestTemplate { conditions: conditions?, target, body, reads_thread: self.reads_thread })
+    }
+
+    /// Compiles `path`, which stands behind the path of the route's URL.
+    fn compile_path_parts(&mut self, at: At<'_>) -> Option<Vec<TextPart>> {
+        let entry = at.node.entry("path")?;
+        let path = join_key(at.path, "path");
+        let at = At { node: &entry.value, path: &path };
+        let parts = match self.compile_value(at, USE)? {
+            ValueTemplate::Text(parts) => parts,
+            ValueTemplate::From(sources) if sources.is_empty() => return None,
+            ValueTemplate::From(sources) => vec![TextPart::From(sources)],
+            ValueTemplate::Literal(text) => vec![TextPart::Literal(text.text().unwrap_or_default().into())],
+            _ => Vec::new(),
+        };
+        if !matches!(parts.first(), Some(TextPart::Literal(text)) if text.starts_with('/')) {
+            let hint = "write what stands behind the path of the route's URL, such as `/tools/{@thread.run_id}`";
+            self.report_at(at, "does not begin with `/`", hint);
+            return None;
+        }
+        let literals = parts.iter().map(|part| match part {
+            TextPart::Literal(text) => text,
+            TextPart::From(_) => "x",
+        });
+        let text: String = literals.collect();
+        let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-._~!$&'()*+,;=:@/".contains(c);
+        if let Some(wrong) = text.chars().find(|c| !is_allowed(*c)) {
+            let hint = match wrong {
+                '?' | '#' => "write parameters under `query:`",
+                _ => "write letters, digits and `-._~!$&'()*+,;=:@`; values in braces may have any characters",
+            };
+            self.report_at(at, format!("a path cannot have {wrong:?}"), hint);
+            return None;
+        }
+        let mut segments = text.split('/').skip(1).peekable();
+        while let Some(segment) = segments.next() {
+            let is_last = segments.peek().is_none();
+            if matches!(segment.split(';').next(), Some("." | "..")) || (segment.is_empty() && !is_last) {
+                let hint = "write names between the slashes; the route's URL is what a path cannot leave";
+                self.report_at(at, "a path cannot have the segment ``, `.` or `..`", hint);
+                return None;
+            }
+        }
+        Some(parts)
+    }
+
+    /// Compiles a mapping of names to values.
+    fn compile_named_values(&mut self, at: At<'_>, key: &str) -> Vec<(Box<str>, ValueTemplate)> {
+        let Some(entry) = at.node.entry(key) else { return Vec::new() };
+        let path = join_key(at.path, key);
+        let mut values = Vec::new();
+        let expected = format!("`{key}: {{name: \"{{PATH}}\"}}`");
+        for entry in self.mapping_entries(At { node: &entry.value, path: &path }, &expected) {
+            let path = join_key(&path, &entry.key);
+            let value = self.compile_value(At { node: &entry.value, path: &path }, USE);
+            values.extend(value.map(|value| (entry.key.as_str().into(), value)));
+        }
+        values
+    }
+
+    fn check_headers(&mut self, at: At<'_>, headers: &[(Box<str>, ValueTemplate)]) {
+        let Some(NodeValue::Mapping(entries)) = at.node.entry("headers").map(|entry| &entry.value.value) else {
+            return;
+        };
+        for entry in entries.iter().filter(|entry| !entry.value.is_skipped.get()) {
+            let path = join_key(&join_key(at.path, "headers"), &entry.key);
+            let fault = match scalar::parse_set_field(&entry.key) {
+                Ok(name) if [header::AUTHORIZATION, header::COOKIE].contains(&name) => Some((
+                    "carries a credential",
+                    "write it in `upstream_headers` of the route, which are secret".to_owned(),
+                )),
+                Ok(_) => None,
+                Err(fault) => {
+                    let hint = fault.suggestion.map(|meant| format!("did you mean `{meant}`?"));
+                    Some((fault.predicate, hint.unwrap_or_else(|| fault.hint.into_owned())))
+                }
+            };
+            if let Some((predicate, hint)) = fault {
+                self.report(&path, entry.position, format!("`{}` {predicate}", entry.key), hint);
+            }
+            let value = headers.iter().find(|(name, _)| **name == *entry.key).map(|(_, value)| value);
+            if matches!(value, Some(ValueTemplate::Literal(text)) if !text.text().is_none_or(|text| is_field_value(&text)))
+            {
+                let at = At { node: &entry.value, path: &path };
+                self.report_at(at, "a header cannot have these characters", "write visible ASCII on one line");
+            }
+        }
+    }
+
+    /// Compiles `error`, which says where the agent's errors have their message and code.
+    pub(super) fn compile_error(&mut self, at: At<'_>) {
+        self.mapping_entries(at, "`error: {message: PATH, code: PATH}`");
+        self.check_keys(at, ERROR_KEYS);
+        let message = self.compile_error_paths(at, "message");
+        self.mapping.error = ErrorPaths { message, code: self.compile_error_paths(at, "code") };
+    }
+
+    fn compile_error_paths(&mut self, at: At<'_>, key: &str) -> Vec<Vec<JsonStep>> {
+        let Some(entry) = at.node.entry(key) else { return Vec::new() };
+        let path = join_key(at.path, key);
+        let paths = self.list_items(At { node: &entry.value, path: &path });
+        paths.into_iter().filter_map(|(node, path)| self.plain_path(At { node, path: &path })).collect()
+    }
+}
