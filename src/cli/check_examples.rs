@@ -17,7 +17,7 @@ use std::path::PathBuf;
 /// Time of events in examples; they are compared without it.
 const NOW: i64 = 0;
 
-/// What is compared of a request.
+/// The compared parts of a request.
 const REQUEST_PARTS: [&str; 3] = ["body", "path", "headers"];
 
 /// Runs the examples of each file and prints those that differ.

@@ -10,8 +10,9 @@ pub(crate) fn percent_encode(text: &str) -> String {
 /// Maximum number of times that servers and proxies on the way to an agent are assumed to decode a path.
 pub(crate) const MAX_DECODINGS: usize = 4;
 
-/// Returns whether a text has a slash, a backslash or a dot segment, plain or percent-encoded. Many servers decode `%2F`
-/// before they split a path, some twice. A text that is encoded more often than `MAX_DECODINGS` counts as one, too.
+/// Returns whether a text has a slash, a backslash or a dot segment, plain or percent-encoded. Many servers decode
+/// `%2F` before they split a path, some twice. A text that is encoded more often than `MAX_DECODINGS` counts as one,
+/// too.
 pub(crate) fn has_path_syntax(text: &str) -> bool {
     let mut bytes = text.as_bytes().to_vec();
     for _ in 0..=MAX_DECODINGS {

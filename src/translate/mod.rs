@@ -29,6 +29,7 @@ mod nested_values;
 mod object_arguments;
 pub mod detect;
 mod request_refusal;
+mod mapped_body;
 mod agent_error;
 mod allowed_tools;
 mod run_ids;

@@ -3,6 +3,7 @@
 use super::carry_policy::CarryPolicy;
 use super::input_repair::CONTEXT_DESCRIPTION;
 use super::list_budget::ListBudget;
+use super::mapped_body::{MappedBody, map_body};
 use super::recap::RecapInput;
 use super::request_messages::{INPUT_MESSAGES, read_input_messages, read_messages, refuse_excess, refuse_lookalikes};
 pub use super::request_refusal::RequestRefusal;
@@ -108,27 +109,11 @@ pub(crate) fn translate_input(
     let mut left_out = input_repair::repair_input(&mut input, agent)?;
     left_out += gateway_notes::remove_notes(&mut input, client, agent);
     let has_answers = input.messages.iter().any(|message| has_role(message, ASSISTANT));
-    let thread = ThreadState::new(thread_values(&ids.thread_id), has_answers);
+    let mut thread = ThreadState::new(thread_values(&ids.thread_id), has_answers);
     let (body, mut losses) = encode_input(input, agent);
     losses[EventLoss::Downgraded as usize] += left_out;
-    let target = RequestTarget::default();
-    let translated = TranslatedRequest { body, target, ids, losses, conversation: known, recap_input, thread };
-    map_request(translated, agent)
-}
-
-/// Makes the request of an agent whose dialect is described by a file.
-fn map_request(mut request: TranslatedRequest, agent: PeerDialect) -> Result<TranslatedRequest, RequestRefusal> {
-    let Some(mapping) = agent.dialect.mapping else { return Ok(request) };
-    let own = mapping.make_request(&Json::from_trusted(&*request.body), &request.thread);
-    let Some(own) = own.map_err(|reason| RequestRefusal::malformed("", reason))? else { return Ok(request) };
-    if let Some(body) = own.body {
-        request.body = body.as_str().to_owned();
-    }
-    request.target = own.target;
-    request.losses[EventLoss::Downgraded as usize] += own.left_out;
-    // An agent that gets all messages needs nothing from earlier runs.
-    request.thread.is_lost &= own.reads_thread;
-    Ok(request)
+    let MappedBody { body, target } = map_body(body, agent, &mut thread, &mut losses)?;
+    Ok(TranslatedRequest { body, target, ids, losses, conversation: known, recap_input, thread })
 }
 
 /// Translates a request with the gateway's notes, by which the way back restores what the agent's dialect lacks.

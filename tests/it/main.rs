@@ -13,6 +13,7 @@
 //! - `cors`: pages of other origins.
 //! - `custom_dialects`: dialects that the configuration defines, and output for older agents.
 //! - `dialect_files`: agents whose dialects are described by files, and mistakes in those files.
+//! - `dialect_requests`: where the requests of dialect files go, what values do on the way, and errors of agents.
 //! - `drain`: connections and runs during a drain.
 //! - `earlier_runs`: ids of earlier runs, for clients that do not go on with their messages.
 //! - `exact_json`: comparison of JSON by its digits, for other modules.
@@ -74,6 +75,7 @@ mod client;
 mod cors;
 mod custom_dialects;
 mod dialect_files;
+mod dialect_requests;
 mod drain;
 mod earlier_runs;
 mod exact_json;

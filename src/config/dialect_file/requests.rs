@@ -1,4 +1,4 @@
-//! Where and how the agent of a dialect file is asked: its requests, and the members of its errors.
+//! The requests of a dialect file, and the members of its agent's errors.
 
 use super::compiler::{At, DialectCompiler, PathUse};
 use crate::config::scalar;

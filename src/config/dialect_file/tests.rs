@@ -138,6 +138,88 @@ fn every_mistake_has_a_place_a_cause_and_a_way_out() {
             "3:11: request.bdy: there is no such key here",
             "did you mean `body`?",
         ),
+        ("events: [{done: true}]\nrequest: []", "3:10: request: an empty list has no request", "remove the key"),
+        ("events: [{done: true}]\nrequest: [1]", "3:11: request[0]: must be a mapping, not a number", "`body:`"),
+        (
+            "events: [{done: true}]\nrequest: [{bdy: 1}]",
+            "3:12: request[0].bdy: there is no such key here",
+            "did you mean `body`?",
+        ),
+        (
+            "events: [{done: true}]\nrequest: [{body: {a: 1}}, {has: tools, body: {a: 2}}]",
+            "3:27: request[1]: this is never used, because request[0] is for every request",
+            "move it to the front",
+        ),
+        (
+            "events: [{done: true}]\nrequest: {path: tools}",
+            "3:17: request.path: does not begin with `/`",
+            "such as `/tools",
+        ),
+        ("events: [{done: true}]\nrequest: {path: '{threadId}'}", "request.path: does not begin with `/`", "such as"),
+        ("events: [{done: true}]\nrequest: {path: 'http://a/b'}", "does not begin with `/`", "behind the path"),
+        ("events: [{done: true}]\nrequest: {path: /a?b=c}", "a path cannot have '?'", "`query:`"),
+        ("events: [{done: true}]\nrequest: {path: '/a#b'}", "a path cannot have '#'", "`query:`"),
+        ("events: [{done: true}]\nrequest: {path: /a%2Fb}", "a path cannot have '%'", "values in braces"),
+        ("events: [{done: true}]\nrequest: {path: '/a\\b'}", "a path cannot have '\\\\'", "values in braces"),
+        ("events: [{done: true}]\nrequest: {path: /a/../b}", "cannot have the segment", "names between the slashes"),
+        ("events: [{done: true}]\nrequest: {path: '/a//b'}", "cannot have the segment", "names between the slashes"),
+        (
+            "events: [{done: true}]\nrequest: {path: '/{thread_id}'}",
+            "a request has no member `thread_id`",
+            "did you mean `threadId`?",
+        ),
+        ("events: [{done: true}]\nrequest: {path: '/{@thread.x}'}", "no rule sets `@thread.x`", "keep: {x:"),
+        (
+            "events: [{done: true}]\nrequest: {path: '/{@item.x}'}",
+            "`@item` exists only where `each`",
+            "add `each: PATH`",
+        ),
+        ("events: [{done: true}]\nrequest: {query: a=b}", "3:18: request.query: must be a mapping", "`query: {name:"),
+        ("events: [{done: true}]\nrequest: {query: {a: '{b}'}}", "a request has no member `b`", "use one of"),
+        (
+            "events: [{done: true}]\nrequest: {headers: {Host: a}}",
+            "`Host` is not in lower case",
+            "did you mean `host`?",
+        ),
+        (
+            "events: [{done: true}]\nrequest: {headers: {host: a}}",
+            "3:21: request.headers.host: `host` is set by the gateway itself",
+            "remove it",
+        ),
+        ("events: [{done: true}]\nrequest: {headers: {te: a}}", "`te` belongs to a connection", "remove it"),
+        (
+            "events: [{done: true}]\nrequest: {headers: {x-diglot-subject: a}}",
+            "is set by the gateway itself",
+            "remove it",
+        ),
+        ("events: [{done: true}]\nrequest: {headers: {'a b': a}}", "`a b` is not a valid header name", "x-tenant"),
+        (
+            "events: [{done: true}]\nrequest: {headers: {authorization: a}}",
+            "`authorization` carries a credential",
+            "`upstream_headers`",
+        ),
+        (
+            "events: [{done: true}]\nrequest: {headers: {x-a: \"a\\r\\nb: c\"}}",
+            "3:26: request.headers.x-a: a header cannot have these characters",
+            "visible ASCII",
+        ),
+        (
+            "events: [{done: true}]\nrequest: {body: {a: '{@new_messages[0].id}'}}",
+            "leads into a list, which only `each` enters",
+            "write `@new_messages` alone",
+        ),
+        ("events: [{has: '@new_messages', done: true}]", "`@new_messages` does not exist here", "use one of"),
+        (
+            "events: [{done: true}]\nerror: {mesage: a}",
+            "3:9: error.mesage: there is no such key here",
+            "did you mean `message`?",
+        ),
+        (
+            "events: [{done: true}]\nerror: {message: '{a}'}",
+            "3:18: error.message: `{a}` is not a path",
+            "separated by dots",
+        ),
+        ("events: [{done: true}]\nerror: a.b", "3:8: error: must be a mapping, not a text", "message: PATH"),
         (
             "events: [{done: true}]\nrequest: {body: {a: '{message}'}}",
             "a request has no member `message`",
@@ -251,8 +333,26 @@ events:
     emit: {type: TOOL_CALL_CHUNK, key: "{@item.index}", toolCallName: "{@item.name}", content: "{@item.input}"}
   - when: {"@data": "[DONE]"}
     done: true
+error: {message: [error.message, 'odd["x.y"]'], code: error.code}
 "#;
     assert_eq!(problems(text), "ok");
+    let several = r#"
+name: acme
+request:
+  - when: {"messages[-1].role": tool}
+    has: "@thread.id"
+    path: /${NONE:-}runs/{@thread.id}/{runId|threadId}:submit/
+    query: {a b: "{@user_text}", fixed: 1, list: {each: "@new_messages", as: "{@item.content}"}}
+    headers: {x-run: "{runId}", x-fixed: "${SET}"}
+    body: {each: "@new_messages", rules: [{when: {"@item.role": tool}, as: "{@item.content}"}]}
+  - has: "${NONE:-}"
+    path: ${NONE:-}
+  - path: /chat
+events:
+  - keep: {id: "{id}"}
+    done: true
+"#;
+    assert_eq!(problems(several), "ok");
 }
 
 /// A file is an operator's, but a mistake in it must not stop the process.

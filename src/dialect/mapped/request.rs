@@ -1,7 +1,7 @@
 //! Makes the request of an agent whose dialect is described by a file.
 
-use super::request_target::{RequestTarget, TargetTemplate};
-use super::template::{Condition, ValueScope, ValueTemplate, join_text_parts};
+use super::request_target::RequestTarget;
+use super::template::{ValueScope, join_text_parts};
 use super::{Mapping, ThreadState};
 use crate::codec::json;
 use crate::event::{Field, Json, get, input};
@@ -11,17 +11,6 @@ const NO_TEMPLATE: &str =
     "The agent has no request for this: none of those in its dialect file is for messages like these.";
 
 const LOST: &str = "The agent has no request for this: the gateway has nothing from the earlier runs of this conversation, which the agent's request needs.";
-
-/// A form of the request, for the requests for which its conditions hold.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct RequestTemplate {
-    pub(crate) conditions: Vec<Condition>,
-    pub(crate) target: TargetTemplate,
-    /// `None` if the agent gets AG-UI's
-    pub(crate) body: Option<ValueTemplate>,
-    /// whether it has a value that earlier runs of the thread kept
-    pub(crate) reads_thread: bool,
-}
 
 /// A request as the agent gets it.
 #[derive(Debug)]
@@ -63,7 +52,7 @@ impl Mapping {
     }
 }
 
-/// What the client adds to a conversation.
+/// The client's part of a conversation since the last answer.
 struct NewInput {
     /// text of the last user message; its text parts are joined with line feeds
     user_text: Option<String>,

@@ -1,10 +1,10 @@
-//! The path, the query and the header fields that a file dialect adds to a request, besides its body.
+//! Templates of a request: the body, and the path, the query and the header fields that a file adds to the route's.
 //!
-//! A value becomes a part of one path segment, one value of the query, or one field. The host and the path of the route's
-//! URL are the operator's: what a file adds comes behind them, and no value can lead out of it.
+//! A value becomes a part of one path segment, one value of the query, or one field. The host and the path of the
+//! route's URL are the operator's: what a file adds comes behind them, and no value can lead out of it.
 
 use super::sent_text::text_of;
-use super::template::{TextPart, ValueScope, ValueTemplate, has_value};
+use super::template::{Condition, TextPart, ValueScope, ValueTemplate, has_value};
 use crate::codec::percent::{has_path_syntax, percent_encode};
 use crate::event::Json;
 use std::borrow::Cow;
@@ -16,6 +16,17 @@ const UNSAFE_PATH: &str = "A value that the path of the agent's request needs is
 
 const TOO_LONG: &str = "The path, the query and the headers of the agent's request would be longer than 8 KiB.";
 
+/// A form of the request, for the requests for which its conditions hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RequestTemplate {
+    pub(crate) conditions: Vec<Condition>,
+    pub(crate) target: TargetTemplate,
+    /// `None` if the agent gets AG-UI's
+    pub(crate) body: Option<ValueTemplate>,
+    /// whether it has a value that earlier runs of the thread kept
+    pub(crate) reads_thread: bool,
+}
+
 /// Templates of what a request has besides its body.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TargetTemplate {
@@ -25,7 +36,7 @@ pub(crate) struct TargetTemplate {
     pub(crate) headers: Vec<(Box<str>, ValueTemplate)>,
 }
 
-/// What is added to the URL of a route, and to the fields of its requests.
+/// An addition to the URL of a route, and to the fields of its requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RequestTarget {
     /// percent-encoded; begins with `/`, or is empty
