@@ -101,6 +101,9 @@ rejections! {
         "Start it again, or raise `on_disconnect` of the route.";
     RunLost = 410 "run_lost",
         "The run was lost with the replica that ran it.", "Start it again with a new runId.";
+    ConversationLost = 410 "conversation_lost",
+        "The gateway has nothing from the earlier runs of this conversation, which the agent needs for this request.",
+        "Send a message of the user: the agent then begins a new conversation, with the history.";
     ReplayUnavailable = 503 "replay_unavailable" [retry_after: Some(1)],
         "The gateway cannot check right now whether another replica has this run.", "Try again after the time in `Retry-After`.";
     ReplayMemoryFull = 503 "replay_memory_full" [problem_type: Some(REDUCED_CAPACITY), retry_after: Some(1)],

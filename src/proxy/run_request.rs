@@ -16,7 +16,7 @@ use crate::replay::ReplayKey;
 use crate::telemetry::RunTimeline;
 use crate::telemetry::internal_event::{self, RunInfo};
 use crate::telemetry::label::{AuthMethod, AuthReason};
-use crate::translate::request::{self, RequestRefusal, TranslatedRequest};
+use crate::translate::request::{self, RefusalCause, RequestRefusal, TranslatedRequest};
 use crate::translate::{RunIds, detect};
 use bytes::Bytes;
 use http::request::Parts;
@@ -86,8 +86,12 @@ impl RunRequestHead {
     }
 
     fn translation_rejection(&self, route: &RouteEntry, refused: &RequestRefusal) -> Rejection {
-        if !refused.is_forbidden_tool {
-            return Rejection::from(RejectionKind::InvalidRequest).with_detail(refused.to_string());
+        match refused.cause {
+            RefusalCause::Malformed => {
+                return Rejection::from(RejectionKind::InvalidRequest).with_detail(refused.to_string());
+            }
+            RefusalCause::ConversationLost => return RejectionKind::ConversationLost.into(),
+            RefusalCause::ForbiddenTool => {}
         }
         let method = self.caller.identity().map_or(AuthMethod::None, |identity| identity.method);
         route.metrics.inc_auth(method, AuthReason::Tool);

@@ -1,7 +1,7 @@
 //! The last step of a request for an agent whose dialect is described by a file: its own form of AG-UI's body.
 
 use super::request_refusal::RequestRefusal;
-use crate::dialect::{PeerDialect, RequestTarget, ThreadState};
+use crate::dialect::{PeerDialect, RequestFault, RequestTarget, ThreadState};
 use crate::event::{EventLoss, Json, LossCounts};
 
 /// A body, and what comes with it.
@@ -20,7 +20,10 @@ pub(super) fn map_body(
     let target = RequestTarget::default();
     let Some(mapping) = agent.dialect.mapping else { return Ok(MappedBody { body, target }) };
     let own = mapping.make_request(&Json::from_trusted(&*body), thread);
-    let own = own.map_err(|reason| RequestRefusal::malformed("", reason))?;
+    let own = own.map_err(|fault| match fault {
+        RequestFault::ConversationLost => RequestRefusal::conversation_lost(),
+        RequestFault::Unsendable(reason) => RequestRefusal::malformed("", reason),
+    })?;
     let Some(own) = own else { return Ok(MappedBody { body, target }) };
     losses[EventLoss::Downgraded as usize] += own.left_out;
     // An agent that gets all messages needs nothing from earlier runs.

@@ -6,6 +6,7 @@ use super::list_budget::ListBudget;
 use super::mapped_body::{MappedBody, map_body};
 use super::recap::RecapInput;
 use super::request_messages::{INPUT_MESSAGES, read_input_messages, read_messages, refuse_excess, refuse_lookalikes};
+pub(crate) use super::request_refusal::RefusalCause;
 pub use super::request_refusal::RequestRefusal;
 use super::request_refusal::refuse;
 use super::run_guard::ConversationState;

@@ -120,8 +120,9 @@ impl DialectCompiler<'_> {
         };
         for entry in entries.iter().filter(|entry| !entry.value.is_skipped.get()) {
             let path = join_key(&join_key(at.path, "headers"), &entry.key);
-            let fault = match scalar::parse_set_field(&entry.key) {
-                Ok(name) if [header::AUTHORIZATION, header::COOKIE].contains(&name) => Some((
+            let is_credential = [header::AUTHORIZATION, header::COOKIE].iter().any(|name| *name == *entry.key);
+            let fault = match scalar::parse_forwarded_field(&entry.key) {
+                _ if is_credential => Some((
                     "carries a credential",
                     "write it in `upstream_headers` of the route, which are secret".to_owned(),
                 )),

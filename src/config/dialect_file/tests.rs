@@ -192,6 +192,11 @@ fn every_mistake_has_a_place_a_cause_and_a_way_out() {
             "is set by the gateway itself",
             "remove it",
         ),
+        (
+            "events: [{done: true}]\nrequest: {headers: {x-forwarded-for: '{threadId}'}}",
+            "`x-forwarded-for` claims where a request comes from",
+            "remove it",
+        ),
         ("events: [{done: true}]\nrequest: {headers: {'a b': a}}", "`a b` is not a valid header name", "x-tenant"),
         (
             "events: [{done: true}]\nrequest: {headers: {authorization: a}}",

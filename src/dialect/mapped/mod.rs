@@ -21,6 +21,7 @@ pub(crate) use error_paths::ErrorPaths;
 pub(crate) use path::JsonStep;
 use path::PathTree;
 pub(crate) use reader::MappedReader;
+pub(crate) use request::RequestFault;
 pub(crate) use request_target::{RequestTarget, RequestTemplate, TargetTemplate, is_field_value};
 pub(crate) use rule::{EmittedEvent, MappingRule, MemberTemplate, RuleEffect};
 pub(crate) use template::{Condition, ItemRule, TextPart, ValueSource, ValueTemplate, ValueTest, has_value};

@@ -10,7 +10,13 @@ use std::cell::Cell;
 const NO_TEMPLATE: &str =
     "The agent has no request for this: none of those in its dialect file is for messages like these.";
 
-const LOST: &str = "The agent has no request for this: the gateway has nothing from the earlier runs of this conversation, which the agent's request needs.";
+/// The reason why a request cannot be made.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum RequestFault {
+    /// None of the file's requests is for this one, and nothing is kept from earlier runs of the thread.
+    ConversationLost,
+    Unsendable(String),
+}
 
 /// A request as the agent gets it.
 #[derive(Debug)]
@@ -27,7 +33,11 @@ pub(crate) struct MappedRequest {
 impl Mapping {
     /// Makes the request from AG-UI's. Returns `None` if the file has no template for it. Fails with the reason if none
     /// of its templates is for this request, or a value cannot be sent.
-    pub(crate) fn make_request(&self, input: &Json<'_>, thread: &ThreadState) -> Result<Option<MappedRequest>, String> {
+    pub(crate) fn make_request(
+        &self,
+        input: &Json<'_>,
+        thread: &ThreadState,
+    ) -> Result<Option<MappedRequest>, RequestFault> {
         if self.requests.is_empty() {
             return Ok(None);
         }
@@ -45,8 +55,11 @@ impl Mapping {
             ..ValueScope::default()
         };
         let template = self.requests.iter().find(|template| scope.holds(&template.conditions));
-        let template = template.ok_or(if thread.is_lost { LOST } else { NO_TEMPLATE })?;
-        let target = template.target.make(&scope)?;
+        let template = template.ok_or_else(|| match thread.is_lost {
+            true => RequestFault::ConversationLost,
+            false => RequestFault::Unsendable(NO_TEMPLATE.to_owned()),
+        })?;
+        let target = template.target.make(&scope).map_err(RequestFault::Unsendable)?;
         let body = template.body.as_ref().and_then(|body| body.make(&scope)).map(Json::into_owned);
         Ok(Some(MappedRequest { body, target, left_out: left_out.get(), reads_thread: template.reads_thread }))
     }

@@ -193,14 +193,18 @@ fn refuses_requests_with_tools_outside_the_list() {
         };
         for (offered, reason) in refused {
             let refused = translate(offered, Some(&*allowed)).expect_err(offered);
-            assert!(refused.is_forbidden_tool && refused.to_string().starts_with(reason), "{}: {refused}", client.name);
+            assert!(
+                refused.is_forbidden_tool() && refused.to_string().starts_with(reason),
+                "{}: {refused}",
+                client.name
+            );
             let is_nameless = reason.ends_with("has no name");
             assert!(is_nameless || translate(offered, None).is_ok(), "any tool where the route has no list");
         }
         for (offered, pointer) in AMBIGUOUS {
             let refused = translate(offered, Some(&*allowed)).expect_err(offered);
             assert!(
-                !refused.is_forbidden_tool && refused.to_string().starts_with(pointer),
+                !refused.is_forbidden_tool() && refused.to_string().starts_with(pointer),
                 "{}: {refused}",
                 client.name
             );
