@@ -69,8 +69,8 @@ impl TargetTemplate {
     /// Fills in the values. Fails with the reason if one would change where the request goes, or cannot be sent.
     pub(super) fn make(&self, scope: &ValueScope<'_>) -> Result<RequestTarget, String> {
         let target = RequestTarget {
-            path: make_path(&self.path, scope).ok_or(UNSAFE_PATH)?,
-            query: make_query(&self.query, scope),
+            path: make_path(&self.path, scope)?,
+            query: make_query(&self.query, scope)?,
             headers: make_headers(&self.headers, scope)?,
         };
         let fields = target.headers.iter().map(|(name, value)| name.len() + value.len());
@@ -81,7 +81,7 @@ impl TargetTemplate {
     }
 }
 
-fn make_path(parts: &[TextPart], scope: &ValueScope<'_>) -> Option<String> {
+fn make_path(parts: &[TextPart], scope: &ValueScope<'_>) -> Result<String, String> {
     let (mut path, mut decoded) = (String::new(), String::new());
     for part in parts {
         match part {
@@ -91,24 +91,23 @@ fn make_path(parts: &[TextPart], scope: &ValueScope<'_>) -> Option<String> {
             }
             TextPart::From(sources) => {
                 let text = value_text(scope.get_first(sources))?;
-                if has_path_syntax(&text) {
-                    return None;
-                }
+                let text = text.filter(|text| !has_path_syntax(text)).ok_or(UNSAFE_PATH)?;
                 path.push_str(&percent_encode(&text));
                 decoded.push_str(&text);
             }
         }
     }
     // A value that is harmless alone can complete a dot segment.
-    (!decoded.split('/').any(has_path_syntax)).then_some(path)
+    if decoded.split('/').any(has_path_syntax) { Err(UNSAFE_PATH.to_owned()) } else { Ok(path) }
 }
 
-fn make_query(parameters: &[(Box<str>, ValueTemplate)], scope: &ValueScope<'_>) -> String {
-    let made = parameters.iter().filter_map(|(name, value)| {
+fn make_query(parameters: &[(Box<str>, ValueTemplate)], scope: &ValueScope<'_>) -> Result<String, String> {
+    let mut made = Vec::new();
+    for (name, value) in parameters {
         let text = value_text(value.make(scope))?;
-        Some(format!("{}={}", percent_encode(name), percent_encode(&text)))
-    });
-    made.collect::<Vec<_>>().join("&")
+        made.extend(text.map(|text| format!("{}={}", percent_encode(name), percent_encode(&text))));
+    }
+    Ok(made.join("&"))
 }
 
 fn make_headers(
@@ -117,7 +116,7 @@ fn make_headers(
 ) -> Result<Vec<(Box<str>, String)>, String> {
     let mut made = Vec::new();
     for (name, value) in headers {
-        let Some(text) = value_text(value.make(scope)) else { continue };
+        let Some(text) = value_text(value.make(scope))? else { continue };
         if !is_field_value(&text) {
             return Err(format!("The value for the agent's header `{name}` has characters other than visible ASCII."));
         }
@@ -131,9 +130,11 @@ pub(crate) fn is_field_value(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
 }
 
-/// Returns a value as text, if it has any.
-fn value_text(value: Option<Json<'_>>) -> Option<String> {
-    value.filter(has_value).map(|value| text_of(&value).into_owned())
+/// Returns a value as text, if it has any. Fails if it is too long, before it becomes longer by its encoding.
+fn value_text(value: Option<Json<'_>>) -> Result<Option<String>, String> {
+    let Some(value) = value.filter(has_value) else { return Ok(None) };
+    let text = text_of(&value);
+    if text.len() > MAX_TARGET_LEN { Err(TOO_LONG.to_owned()) } else { Ok(Some(text.into_owned())) }
 }
 
 #[cfg(test)]
