@@ -125,7 +125,7 @@ async fn an_error_status_reaches_the_client_with_its_message() {
     let gateway = start(&agent, "openai-chat.yaml", "openai-chat", ", agent_errors: pass", "").await;
     let answer = send_request(gateway.data, post("/run", "", INPUT)).await;
     let problem = sse::assert_refused(&answer, 429, "upstream_status");
-    assert!(problem.to_string().contains("Rate limit reached"), "{problem}");
+    assert_eq!(problem["detail"], "Rate limit reached for gpt-4o-mini (rate_limit_exceeded)");
 }
 
 #[tokio::test]

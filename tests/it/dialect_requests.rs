@@ -3,7 +3,7 @@
 
 use super::support::agent::{Agent, Request};
 use super::support::client::{INPUT, post, send_request};
-use super::support::gateway::{Gateway, Setup, TempFile};
+use super::support::gateway::{Gateway, Setup, TempFile, diglot};
 use super::support::sha256;
 use super::support::sse::{self, HEAD};
 use serde_json::{Value, json};
@@ -266,4 +266,29 @@ async fn coze_refuses_with_status_200() {
     let answer = send_request(gateway.data, post("/run", "x-api-key: ann\r\n", INPUT)).await;
     let problem = sse::assert_refused(&answer, 502, "upstream_content_type");
     assert_eq!(problem["detail"], "The parameter bot_id is required (4000)");
+}
+
+#[test]
+fn commands_show_where_a_request_goes() {
+    let file = TempFile::new(ACME);
+    let dialect = file.path().to_str().expect("UTF-8");
+    let config = TempFile::new(&format!(
+        "dialect_files: [{dialect}]\nroutes: [{{name: run, path: /run, client: ag-ui, agent: acme, upstream: \"http://127.0.0.1:1/agent?kept=1\"}}]\n"
+    ));
+    let body = TempFile::new(INPUT);
+    let paths = [config.path(), body.path()].map(|path| path.to_str().expect("UTF-8"));
+    let run = |arguments: &[&str]| {
+        let output = diglot().args(arguments).output().expect("the program runs");
+        (String::from_utf8(output.stdout).expect("UTF-8"), String::from_utf8(output.stderr).expect("UTF-8"))
+    };
+    let (explained, _) = run(&["explain-route", paths[0], "/run", "--body", paths[1]]);
+    assert!(explained.contains("http://127.0.0.1:1/agent?***"), "{explained}");
+    assert!(explained.contains("x-own: ***   (from the dialect file)"), "{explained}");
+    let (_, notes) = run(&["translate", "--request", "--from", "ag-ui", "--to", dialect, paths[1]]);
+    assert!(notes.contains("with `?q=hi&run%20id=r1` behind it, `x-thread: t1`, `x-own: file`"), "{notes}");
+    let example = "tests:\n  - {name: own, request: {threadId: t1, runId: r1, messages: [{id: u1, role: user, content: tools}]}, body: {tools: true}, path: /threads/t1/tool}\n";
+    let wrong = TempFile::new(&format!("{ACME}{example}"));
+    let (found, _) = run(&["check", "--test", wrong.path().to_str().expect("UTF-8")]);
+    assert!(found.contains(r#"path: expected "/threads/t1/tool""#), "{found}");
+    assert!(found.contains(r#"got "/threads/t1/tools""#), "{found}");
 }
