@@ -223,6 +223,21 @@ async fn values_of_clients_stay_in_their_places() {
     assert_eq!(request_line(&agent.next_request().await), "POST /agent?kept=1&q=last&run%20id=r%261%3D2 HTTP/1.1");
 }
 
+/// The path needs what an earlier run of the thread kept, and this process has no earlier run.
+#[tokio::test]
+async fn a_path_that_needs_a_kept_value_is_not_made_without_it() {
+    let file = TempFile::new(
+        "name: acme\nrequest: {path: '/runs/{@thread.run}'}\nevents: [{has: run, keep: {run: '{run}'}, done: true}]\n",
+    );
+    let agent = Agent::with_response("");
+    let gateway = start_acme(&agent, &file, "").await;
+    let reply = json!({"id": "a1", "role": "assistant", "content": "Hi"});
+    let later = input("r2", &json!([question("u1", "Hello"), reply, question("u2", "And?")]));
+    sse::assert_refused(&send_request(gateway.data, post("/run", "", &later)).await, 410, "conversation_lost");
+    // Without an earlier answer, nothing was lost: the file has no request for the first run.
+    sse::assert_refused(&send_request(gateway.data, post("/run", "", INPUT)).await, 400, "invalid_request");
+}
+
 fn json_response(status: &str, body: &str) -> String {
     format!(
         "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",

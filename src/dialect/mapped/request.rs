@@ -13,7 +13,7 @@ const NO_TEMPLATE: &str =
 /// The reason why a request cannot be made.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum RequestFault {
-    /// None of the file's requests is for this one, and nothing is kept from earlier runs of the thread.
+    /// The file has no request without what earlier runs of the thread kept, and nothing is.
     ConversationLost,
     Unsendable(String),
 }
@@ -59,7 +59,10 @@ impl Mapping {
             true => RequestFault::ConversationLost,
             false => RequestFault::Unsendable(NO_TEMPLATE.to_owned()),
         })?;
-        let target = template.target.make(&scope).map_err(RequestFault::Unsendable)?;
+        let target = template.target.make(&scope).map_err(|reason| match thread.is_lost && template.reads_thread {
+            true => RequestFault::ConversationLost,
+            false => RequestFault::Unsendable(reason),
+        })?;
         let body = template.body.as_ref().and_then(|body| body.make(&scope)).map(Json::into_owned);
         Ok(Some(MappedRequest { body, target, left_out: left_out.get(), reads_thread: template.reads_thread }))
     }
