@@ -7,6 +7,7 @@ use super::stream_failure;
 use crate::codec::Framing;
 use crate::config::dialect_text::format_dialect;
 use crate::config::{Config, RouteConfig};
+use crate::dialect::{AG_UI, PeerDialect};
 use crate::error::RejectionKind;
 use crate::inspect::{CaptureStep, RECORDING_START, RecordedRun, ReplayedStream, StreamSettings};
 use crate::translate::{AllowedTools, ConversationState, request};
@@ -125,7 +126,9 @@ fn route_settings(config: &Config, route: &RouteConfig, run: &RecordedRun) -> Re
 fn conversation(settings: &StreamSettings, run: &RecordedRun) -> Result<ConversationState, String> {
     let Some(body) = &run.client_request else { return Ok(run.conversation()) };
     let tools = settings.tools.as_deref();
-    request::translate_with_tools(body, settings.client, settings.agent, &settings.ids, tools)
+    // The request of a dialect file may need what earlier runs kept, which is not recorded.
+    let agent = if settings.agent.dialect.mapping.is_some() { PeerDialect::new(&AG_UI) } else { settings.agent };
+    request::translate_with_tools(body, settings.client, agent, &settings.ids, tools)
         .map(|translated| translated.conversation)
         .map_err(|refusal| format!("the client's request would be refused: {refusal}"))
 }

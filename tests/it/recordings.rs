@@ -1,6 +1,7 @@
 //! Recorded runs: of a real gateway with the demo's agent, downloaded, translated, played again from either side, and
 //! compared with a changed configuration.
 
+use super::support::agent::Agent;
 use super::support::client::{self, Client, post};
 use super::support::gateway::{Gateway, Process, diglot};
 use super::support::temp_folder::TempFolder;
@@ -229,6 +230,44 @@ async fn a_run_that_failed_is_recorded_and_fails_again() {
     let second = Gateway::start_with_config(&config, &[]).await;
     let again = client::send_request(second.data, post("/chat", "", &request_body("r1", &Value::Null))).await;
     assert_eq!(again.text(), answer.text());
+}
+
+/// The second request goes to a path with an id that the first run kept, which no recording has.
+#[tokio::test]
+async fn runs_of_a_dialect_file_are_compared_without_what_their_thread_kept() {
+    let folder = Folder::new();
+    std::fs::write(
+        folder.path("acme.yaml"),
+        r#"
+name: acme
+request:
+  - {when: {"messages[-1].role": user}, body: {}}
+  - path: /runs/{@thread.run}
+events:
+  - has: run
+    keep: {run: "{run}"}
+    emit: {type: TEXT_MESSAGE_CHUNK, delta: Hi}
+    done: true
+"#,
+    )
+    .expect("a file");
+    let agent = Agent::with_response(format!("{}data: {{\"run\":\"r-7\"}}\n\n", sse::HEAD));
+    let config = folder.write_config("gateway.yaml", &agent.url(), "ag-ui");
+    let text = std::fs::read_to_string(&config).expect("the file");
+    let text = text.replace("{dialect: hai, content: string}", "acme");
+    std::fs::write(&config, format!("dialect_files: [acme.yaml]\n{text}")).expect("a file");
+    let gateway = Gateway::start_with_config(&config, &[]).await;
+    let runs = format!("{}/", utf8(&folder.path("runs")));
+    let mut recorder = start_recorder(&folder, &["--route", "chat", "--full", "-o", &runs, "--limit", "2"]).await;
+    let result = json!([{"id": "a1", "role": "assistant", "toolCalls": [{"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]},
+        {"id": "t1", "role": "tool", "toolCallId": "c1", "content": "4"}]);
+    for body in [request_body("r1", &Value::Null), request_body("r2", &result)] {
+        let answer = client::send_request(gateway.data, post("/chat", "", &body)).await;
+        assert!(answer.text().contains("RUN_FINISHED"), "{}", answer.text());
+    }
+    assert!(recorder.exit().await.success());
+    let (code, out, err) = texts(&run(&["check", "--against", &runs, utf8(&config)]));
+    assert_eq!((code, out.matches("route chat: the same").count()), (Some(0), 2), "{out}{err}");
 }
 
 #[tokio::test]

@@ -59,9 +59,13 @@ impl RequestTarget {
         }
         let (path, query) = base.split_once('?').unwrap_or((base, ""));
         let path = if self.path.is_empty() { path } else { path.trim_end_matches('/') };
-        let mark = if query.is_empty() && self.query.is_empty() { "" } else { "?" };
-        let and = if query.is_empty() || self.query.is_empty() { "" } else { "&" };
-        [path, &self.path, mark, query, and, &self.query].concat().into()
+        // Parameters of the route are the operator's, so they stay.
+        let name_of = |parameter: &'_ str| parameter.split('=').next().unwrap_or_default().to_owned();
+        let own: Vec<String> = query.split('&').map(name_of).collect();
+        let added = self.query.split('&').filter(|added| !added.is_empty() && !own.contains(&name_of(added)));
+        let parameters: Vec<&str> = Some(query).filter(|query| !query.is_empty()).into_iter().chain(added).collect();
+        let mark = if parameters.is_empty() { "" } else { "?" };
+        [path, &self.path, mark, &parameters.join("&")].concat().into()
     }
 }
 
@@ -157,6 +161,7 @@ mod tests {
             ("/v3/chat?k=1", "", "a=1", "/v3/chat?k=1&a=1"),
             ("/", "/submit/", "", "/submit/"),
             ("/chat", "", "a=1", "/chat?a=1"),
+            ("/chat?a=own&b", "", "a=1&b=2&c=3", "/chat?a=own&b&c=3"),
         ] {
             assert_eq!(target(path, query).join(base), expected, "{base} {path} {query}");
         }
