@@ -144,8 +144,10 @@ impl ConfigChecker<'_> {
                 continue;
             }
             if base.lacks_event(event) {
-                let message =
-                    format!("`{}` has no event of its own for `{event}`, so that this name would never be used", base.name);
+                let message = format!(
+                    "`{}` has no event of its own for `{event}`, so that this name would never be used",
+                    base.name
+                );
                 let hint = "extend `ag-ui`, which has it, rename the events that stand for it, or describe the agent in a dialect file (`dialect_files`)";
                 self.report_error(&at.with_position_of(own), message, hint);
                 continue;
