@@ -42,6 +42,8 @@ pub(super) struct EventReader {
     retired_events: Option<Box<RetiredEventReader>>,
     /// reads all frames, if a file describes the dialect
     mapped: Option<Box<MappedReader>>,
+    /// label and type of the last frame, if a file's rules did nothing but copy its text
+    last_copy: Option<(usize, EventType)>,
 }
 
 /// The canonical event for a frame, according to the note that it may carry.
@@ -71,6 +73,7 @@ impl EventReader {
             object_arguments: ObjectArguments::default(),
             detector: peer.is_auto.then(Default::default),
             mapped: peer.dialect.mapping.map(|mapping| Box::new(MappedReader::new(mapping, peer.dialect.name))),
+            last_copy: None,
             run_id,
             retired_events: None,
         }
@@ -104,7 +107,8 @@ impl EventReader {
 
     /// Returns label and type of the last event's row, unless the dialect is still uncertain.
     pub(crate) fn last_label(&self) -> Option<(usize, EventType)> {
-        self.last_row.filter(|_| self.detector.is_none()).map(|(label, row)| (label, row.kind))
+        let of_row = || self.last_row.filter(|_| self.detector.is_none()).map(|(label, row)| (label, row.kind));
+        self.last_copy.or_else(of_row)
     }
 
     pub(crate) fn copies_time(&self) -> bool {

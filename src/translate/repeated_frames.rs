@@ -15,10 +15,12 @@
 //! with and without it.
 
 use crate::event::EventType;
+use std::borrow::Cow;
 use std::ops::Range;
 
-/// Members whose text may differ between two frames. No engine state depends on them.
-const TEXT_MEMBERS: [&str; 4] = ["delta", "content", "text", "data"];
+/// Members of the built-in dialects whose text may differ between two frames. No engine state depends on them.
+pub(super) const TEXT_MEMBERS: [Cow<'static, str>; 4] =
+    [Cow::Borrowed("delta"), Cow::Borrowed("content"), Cow::Borrowed("text"), Cow::Borrowed("data")];
 
 /// Members whose digits may differ, if both sides have the same unit of time.
 const TIME_MEMBER: &str = "timestamp";
@@ -42,6 +44,37 @@ pub(super) struct FrameEffect {
     pub(super) label_written: usize,
 }
 
+/// A frame that the engine translated in full.
+#[derive(Clone, Copy)]
+pub(super) struct TranslatedFrame<'f> {
+    pub(super) event_line: Option<&'f str>,
+    pub(super) data: &'f str,
+    /// without the line of the frame's id
+    pub(super) output: &'f [u8],
+    pub(super) effect: FrameEffect,
+    pub(super) members: VaryingMembers<'f>,
+    pub(super) copies_time: bool,
+}
+
+/// The members whose values may differ in the next frame.
+#[derive(Clone, Copy)]
+pub(super) struct VaryingMembers<'f> {
+    /// those whose text is copied and not compared
+    pub(super) copied: &'f [Cow<'static, str>],
+    /// the only ones that are read; `None` if all are
+    pub(super) read: Option<&'f [Cow<'static, str>]>,
+}
+
+impl VaryingMembers<'_> {
+    fn is_copied(&self, name: &str) -> bool {
+        self.copied.iter().any(|copied| copied == name)
+    }
+
+    fn is_read(&self, name: &str) -> bool {
+        self.read.is_none_or(|read| read.iter().any(|read| read == name))
+    }
+}
+
 /// Returns true if an event of this type may leave the state of a run as it is.
 pub(super) const fn is_repeatable(kind: EventType) -> bool {
     matches!(kind, EventType::TextMessageContent | EventType::ReasoningMessageContent | EventType::ToolCallArgs)
@@ -50,6 +83,8 @@ pub(super) const fn is_repeatable(kind: EventType) -> bool {
 /// A frame that the engine translated in full, its output, and where the values are in both.
 #[derive(Debug)]
 pub(super) struct RepeatedFrames {
+    /// `None` for dialects that do not read it
+    event_line: Option<Box<str>>,
     frame: Box<str>,
     /// without the line of the frame's id
     output: Box<str>,
@@ -102,13 +137,8 @@ struct JsonScalar<'a> {
 
 impl RepeatedFrames {
     /// Keeps a frame to compare the next one with. `before` is the one before it, unless the state changed in between.
-    pub(super) fn learn(
-        before: Option<Box<Self>>,
-        frame: &str,
-        output: &[u8],
-        effect: FrameEffect,
-        copies_time: bool,
-    ) -> Option<Box<Self>> {
+    pub(super) fn learn(before: Option<Box<Self>>, translated: TranslatedFrame<'_>) -> Option<Box<Self>> {
+        let TranslatedFrame { event_line, data: frame, output, effect, .. } = translated;
         let mut fruitless = before.as_ref().map_or(0, |known| known.fruitless);
         if fruitless >= FRUITLESS_ATTEMPTS {
             fruitless = if fruitless < FRUITLESS_ATTEMPTS + PAUSE { fruitless + 1 } else { 0 };
@@ -119,18 +149,27 @@ impl RepeatedFrames {
         if frame.len() + output.len() > FRAME_LIMIT {
             return None;
         }
-        let mut before = before.filter(|known| known.effect == effect);
+        let mut before = before.filter(|known| known.effect == effect && known.event_line.as_deref() == event_line);
         if before.as_mut().is_some_and(|known| known.confirm(frame, output)) {
             return before;
         }
         let output = str::from_utf8(output).ok()?;
-        let slots = before.and_then(|known| known.compare(frame, output, copies_time));
+        let slots = before.and_then(|known| known.compare(&translated, output));
         let fruitless = if slots.is_some() { 0 } else { fruitless + 1 };
-        Some(Box::new(RepeatedFrames { frame: frame.into(), output: output.into(), effect, slots, fruitless }))
+        let event_line = event_line.map(Into::into);
+        Some(Box::new(RepeatedFrames {
+            event_line,
+            frame: frame.into(),
+            output: output.into(),
+            effect,
+            slots,
+            fruitless,
+        }))
     }
 
     /// Finds the values of the next frame, which the engine translated to `output`.
-    fn compare(&self, frame: &str, output: &str, copies_time: bool) -> Option<FrameSlots> {
+    fn compare(&self, translated: &TranslatedFrame<'_>, output: &str) -> Option<FrameSlots> {
+        let TranslatedFrame { data: frame, members, .. } = *translated;
         let differing = differing_scalars(&self.frame, frame)?;
         if differing.len() > MOST_VALUES {
             return None;
@@ -139,10 +178,12 @@ impl RepeatedFrames {
         for (old, new) in &differing {
             let (was, is) = (&self.frame[old.range.clone()], &frame[new.range.clone()]);
             let kind = if new.is_text {
-                let may_differ = TEXT_MEMBERS.contains(&new.name) && is_plain_text(was) && is_plain_text(is);
+                let is_free = members.is_copied(new.name) || !members.is_read(new.name);
+                let may_differ = is_free && is_plain_text(was) && is_plain_text(is);
                 may_differ.then_some(ValueKind::Text { has_escapes: was.contains('\\') || is.contains('\\') })?
             } else {
-                let may_differ = copies_time && new.name == TIME_MEMBER && is_same_time_form(was, is);
+                let is_free = (translated.copies_time && new.name == TIME_MEMBER) || !members.is_read(new.name);
+                let may_differ = is_free && is_same_time_form(was, is);
                 may_differ.then_some(ValueKind::Time)?
             };
             values.push(FrameValue { range: new.range.clone(), kind });
@@ -160,9 +201,11 @@ impl RepeatedFrames {
             let (Some(which), None) = (sources.next(), sources.next()) else { return None };
             copies.push((new.range, which));
         }
-        // A value that is nowhere in the output may have decided something in it.
-        let is_copied = |which: usize| copies.iter().any(|(_, copied)| *copied == which);
-        (0..values.len()).all(is_copied).then(|| FrameSlots { values: values.into(), copies: copies.into() })
+        // A value that was read, and is nowhere in the output, may have decided something in it.
+        let is_known = |which: usize| {
+            copies.iter().any(|(_, copied)| *copied == which) || !members.is_read(differing[which].1.name)
+        };
+        (0..values.len()).all(is_known).then(|| FrameSlots { values: values.into(), copies: copies.into() })
     }
 
     /// Returns true if a frame that the engine translated in full repeats the known one: only its text, into which the
@@ -186,8 +229,20 @@ impl RepeatedFrames {
     }
 
     /// Returns the values of a frame that repeats the known one.
-    pub(super) fn find_values(&self, frame: &str) -> Option<FoundValues> {
+    pub(super) fn find_values(&self, event_line: Option<&str>, frame: &str) -> Option<FoundValues> {
+        if self.event_line.as_deref() != event_line {
+            return None;
+        }
         self.find_values_with(frame, text_length)
+    }
+
+    /// Returns the text that is copied, in its quotes, if it is the only value that is.
+    pub(super) fn copied_text<'f>(&self, frame: &'f str, found: &FoundValues) -> Option<&'f str> {
+        let slots = self.slots.as_ref()?;
+        let [(_, which)] = *slots.copies else { return None };
+        let (start, end) = found[which];
+        let is_text = matches!(slots.values[which].kind, ValueKind::Text { .. });
+        frame.get(start.checked_sub(1)?..end + 1).filter(|_| is_text)
     }
 
     /// Returns the values of a frame that has the known text between them. `measure_text` returns the length of a text
@@ -350,15 +405,21 @@ mod tests {
         format!("event: T\ndata: {{\"id\":\"m\",\"text\":\"{text}\",\"at\":{time}}}\n\n")
     }
 
+    fn learn_one(before: Option<Box<RepeatedFrames>>, data: &str, output: &str) -> Option<Box<RepeatedFrames>> {
+        let members = VaryingMembers { copied: &TEXT_MEMBERS, read: None };
+        let output = output.as_bytes();
+        let frame = TranslatedFrame { event_line: None, data, output, effect: EFFECT, members, copies_time: true };
+        RepeatedFrames::learn(before, frame)
+    }
+
     fn learn(samples: &[(&str, &str)]) -> RepeatedFrames {
-        let learn_one = |before, (text, time): &(&str, &str)| {
-            RepeatedFrames::learn(before, &read(text, time), written(text, time).as_bytes(), EFFECT, true)
-        };
-        *samples.iter().fold(None, learn_one).expect("a short frame")
+        let learn_sample =
+            |before, (text, time): &(&str, &str)| learn_one(before, &read(text, time), &written(text, time));
+        *samples.iter().fold(None, learn_sample).expect("a short frame")
     }
 
     fn repeat(known: &RepeatedFrames, frame: &str) -> Option<String> {
-        let (found, mut out) = (known.find_values(frame)?, Vec::new());
+        let (found, mut out) = (known.find_values(None, frame)?, Vec::new());
         assert_eq!(known.write(frame, &found, &mut out), EFFECT);
         Some(String::from_utf8(out).expect("UTF-8"))
     }
@@ -380,7 +441,7 @@ mod tests {
             assert_eq!(repeat(&known, &read(text, "104")), Some(written(text, "104")), "{text}");
         }
         // The same frame with another output teaches anew.
-        let other = RepeatedFrames::learn(Some(Box::new(known)), &read("{3}", "105"), b"data: x\n\n", EFFECT, true);
+        let other = learn_one(Some(Box::new(known)), &read("{3}", "105"), "data: x\n\n");
         assert_eq!(other.and_then(|known| repeat(&known, &read("d", "106"))), None);
     }
 
@@ -433,9 +494,8 @@ mod tests {
             ),
         ];
         for (first, first_output, second, second_output) in pairs {
-            let before = RepeatedFrames::learn(None, &first, first_output.as_bytes(), EFFECT, true);
-            let known =
-                RepeatedFrames::learn(before, &second, second_output.as_bytes(), EFFECT, true).expect("a short frame");
+            let before = learn_one(None, &first, &first_output);
+            let known = learn_one(before, &second, &second_output).expect("a short frame");
             assert_eq!(repeat(&known, &second), None, "{first} {second}");
         }
     }
@@ -444,9 +504,7 @@ mod tests {
     fn pauses_after_frames_that_do_not_repeat() {
         let mut known = None;
         let forms = [read("a", "100"), read("a", "100").replace("\"m\"", "\"n\"")];
-        let sample = |known, at: usize| {
-            RepeatedFrames::learn(known, &forms[at % 2], written("a", "100").as_bytes(), EFFECT, true)
-        };
+        let sample = |known, at: usize| learn_one(known, &forms[at % 2], &written("a", "100"));
         for at in 0..usize::from(FRUITLESS_ATTEMPTS) {
             known = sample(known, at);
         }

@@ -115,8 +115,7 @@ impl Stream {
                 buffer_limit,
                 frames_read: 0,
                 repeated: None,
-                // A repeated frame may mean something else to a file's rules, which have a state.
-                may_repeat: agent.dialect.mapping.is_none(),
+                may_repeat: true,
             },
         }
     }
@@ -391,7 +390,7 @@ impl StreamPipe<'_> {
 
     fn process_frame(&mut self, reader: &mut EventReader, frame: AgentFrame<'_>) -> Result<(), StreamError> {
         self.stages.frames_read += u64::from(!frame.data.is_empty());
-        if frame.dropped_parts == 0 && self.repeat_frame(frame.data) {
+        if frame.dropped_parts == 0 && self.repeat_frame(reader, &frame) {
             return Ok(());
         }
         let before = self.stages.repeated.take();
@@ -409,7 +408,7 @@ impl StreamPipe<'_> {
         self.stages.check_frame(frame.data, reader)?;
         let is_one_frame = self.stages.output.writer.frames_written == frames_before + 1;
         if is_one_frame && self.stages.marks(reader) == marks {
-            self.stages.repeated = self.stages.learn_frame(before, reader, frame.data, &self.out[out_before..]);
+            self.stages.repeated = self.stages.learn_frame(before, reader, &frame, &self.out[out_before..]);
         }
         Ok(())
     }

@@ -57,9 +57,9 @@ fn mark_rounds(number: usize) {
 }
 
 /// Returns frames with an event whose text and time change from frame to frame.
-fn wire(event: &str) -> Vec<u8> {
+fn wire(line: &str, event: &str) -> Vec<u8> {
     let frame = |at: usize| event.replace("支持", &format!("支持{at}")).replace("1500", &(1500 + at).to_string());
-    (0..FRAMES).map(|at| format!("data: {}\n\n", frame(at))).collect::<String>().into_bytes()
+    (0..FRAMES).map(|at| format!("{line}data: {}\n\n", frame(at))).collect::<String>().into_bytes()
 }
 
 /// A text delta of 135 to 180 bytes in each dialect, and the event that opens its message, as printed in their documents.
@@ -113,13 +113,15 @@ const SAMPLES: [(&str, TextFormat, &str, &str); 7] = [
 struct TranslationCase {
     from: PeerDialect,
     to: PeerDialect,
+    /// the line before the data of each frame
+    line: &'static str,
     start: &'static str,
     event: &'static str,
     has_shortcut: bool,
 }
 
 fn translate(case: TranslationCase, measure: MeasureRounds) -> f64 {
-    let TranslationCase { from, to, start, event, has_shortcut } = case;
+    let TranslationCase { from, to, line, start, event, has_shortcut } = case;
     // If the client's dialect sends complete messages, one message contains the text of all rounds.
     let limits = SseLimits { frame: 1 << 30, ..SseLimits::default() };
     let mut stream = Stream::new(from, to, Some(RunIds::new("t", "r")), limits);
@@ -127,14 +129,59 @@ fn translate(case: TranslationCase, measure: MeasureRounds) -> f64 {
         stream = stream.without_shortcut();
     }
     let mut out = Vec::new();
-    stream.push(format!("data: {start}\n\n").as_bytes(), 0, &mut out).expect("a start");
-    let bytes = wire(event);
+    stream.push(format!("{line}data: {start}\n\n").as_bytes(), 0, &mut out).expect("a start");
+    let bytes = wire(line, event);
     measure(&mut || {
         out.clear();
         stream.push(black_box(&bytes), 0, &mut out).expect("events");
         black_box(&out);
     })
 }
+
+/// A text delta of each dialect that ships as a file, as printed in the documents of its API.
+#[cfg(feature = "server")]
+const FILE_SAMPLES: [(&str, &str); 3] = [
+    (
+        "openai-chat",
+        r#"{"id":"chatcmpl-123","object":"chat.completion.chunk","created":1694268190,"model":"gpt-4o-mini","system_fingerprint":"fp_44709d6fcb","choices":[{"index":0,"delta":{"content":"Agent与前端交互协议，支持实时流式交互。"},"logprobs":null,"finish_reason":null}]}"#,
+    ),
+    (
+        "dify-chat",
+        r#"{"event":"message","message_id":"5ad4cb98-f0c7-4085-b384-88c403be6290","conversation_id":"45701982-8118-4bc5-8e9b-64562b4555f2","answer":"Agent与前端交互协议，支持实时流式交互。","created_at":1679586595}"#,
+    ),
+    (
+        "coze-chat",
+        r#"{"id":"7382159494123470858","conversation_id":"7381473525342978089","bot_id":"7379462189365198898","role":"assistant","type":"answer","content":"Agent与前端交互协议，支持实时流式交互。","content_type":"text","chat_id":"7382159487131697202"}"#,
+    ),
+];
+
+/// Returns the dialect that ships as a file of this name.
+#[cfg(feature = "server")]
+fn file_side(name: &str) -> PeerDialect {
+    let text = format!(
+        "dialect_files: [config/dialects/{name}.yaml]\nroutes: [{{path: /a, client: ag-ui, agent: {name}, upstream: \"http://h/\"}}]\n"
+    );
+    diglot::config::load::from_str("bench.yaml", &text).expect("a valid configuration").routes[0].agent
+}
+
+/// Prints what a delta of each file dialect costs.
+#[cfg(feature = "server")]
+fn print_file_table(has_shortcut: bool) {
+    for (name, event) in FILE_SAMPLES {
+        let line = if name == "coze-chat" { "event: conversation.message.delta\n" } else { "" };
+        print!("{name:>12}");
+        for to in 0..SAMPLES.len() {
+            let case =
+                TranslationCase { from: file_side(name), line, start: event, event, ..case(0, to, has_shortcut) };
+            print!("{:12.0}", translate(case, measure));
+        }
+        println!();
+    }
+}
+
+/// Without the server there are no file dialects.
+#[cfg(not(feature = "server"))]
+fn print_file_table(_: bool) {}
 
 fn main() {
     let has_sample = |dialect: &&dialect::Dialect| SAMPLES.iter().any(|(name, ..)| *name == dialect.name);
@@ -150,7 +197,7 @@ fn main() {
 }
 
 fn frame_cost(measure: MeasureRounds) -> f64 {
-    let bytes = wire(SAMPLES[2].3);
+    let bytes = wire("", SAMPLES[2].3);
     let mut frames = SseDecoder::default();
     measure(&mut || {
         let mut rest = black_box(bytes.as_slice());
@@ -174,7 +221,7 @@ fn sample_name(at: usize) -> &'static str {
 fn case(from: usize, to: usize, has_shortcut: bool) -> TranslationCase {
     let (agent, content, start, event) = SAMPLES[from];
     let (client, wanted, ..) = SAMPLES[to];
-    TranslationCase { from: side(agent, content), to: side(client, wanted), start, event, has_shortcut }
+    TranslationCase { from: side(agent, content), to: side(client, wanted), line: "", start, event, has_shortcut }
 }
 
 /// Runs every row a fixed number of times and prints its name and its events, in this order.
@@ -205,4 +252,5 @@ fn print_table(title: &str, has_shortcut: bool) {
         }
         println!();
     }
+    print_file_table(has_shortcut);
 }

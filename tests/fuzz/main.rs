@@ -24,6 +24,7 @@ mod tokens;
 mod proxy_header;
 mod cursor;
 mod config;
+mod dialect_file;
 mod replay;
 mod mutate;
 mod seeds;
@@ -52,6 +53,7 @@ const TARGETS: &[FuzzTarget] = &[
     FuzzTarget { name: "proxy-header", run: proxy_header::run, form: InputForm::Bytes, seeds: seeds::proxy_header },
     FuzzTarget { name: "cursor", run: cursor::run, form: InputForm::Bytes, seeds: seeds::cursor },
     FuzzTarget { name: "config", run: config::run, form: InputForm::Lines, seeds: seeds::config },
+    FuzzTarget { name: "dialect-file", run: dialect_file::run, form: InputForm::Lines, seeds: seeds::dialect_files },
     FuzzTarget { name: "replay", run: replay::run, form: InputForm::Bytes, seeds: seeds::replay },
 ];
 

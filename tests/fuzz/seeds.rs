@@ -1,6 +1,6 @@
 //! The first inputs of each target, from the golden cases and other files of the repository.
 
-use crate::sides::{NOW, SIDES, ids, side};
+use crate::sides::{FILE_DIALECTS, NOW, SIDES, ids, load_file_dialect, side};
 use diglot::codec::Framing;
 use diglot::codec::sse::SseLimits;
 use diglot::fuzzing::auth::{AUDIENCE, ISSUER, NOW as TOKEN_NOW, sign_token};
@@ -55,7 +55,53 @@ fn with_sides(cases: Vec<(String, String, String)>) -> Vec<Vec<u8>> {
 }
 
 pub fn streams() -> Vec<Vec<u8>> {
-    with_sides(golden("stream", "input.sse"))
+    with_sides(agent_bodies())
+}
+
+/// The agents' bodies of the golden cases and of the dialect files that ship.
+fn agent_bodies() -> Vec<(String, String, String)> {
+    let mut bodies = Vec::new();
+    for name in FILE_DIALECTS {
+        let own = load_file_dialect(name).examples().0.into_iter().filter(|body| body.len() <= LARGEST);
+        bodies.extend(own.map(|body| ((*name).to_owned(), "ag-ui".to_owned(), body)));
+    }
+    bodies.extend(golden("stream", "input.sse"));
+    bodies
+}
+
+/// The dialect files that ship, each example by itself with the rules or with the request that it tests.
+pub fn dialect_files() -> Vec<Vec<u8>> {
+    let mut inputs = Vec::new();
+    for name in FILE_DIALECTS {
+        let path = root().join(format!("config/dialects/{name}.yaml"));
+        let text = fs::read_to_string(path).unwrap_or_default();
+        // Variables depend on the environment.
+        let lines = text.lines().filter(|line| !line.trim_start().starts_with('#')).map(without_variables);
+        let text = lines.collect::<Vec<_>>().join("\n") + "\n";
+        let Some((parts, examples)) = text.split_once("\ntests:\n") else { continue };
+        let Some((head, rules)) = parts.split_once("\nevents:\n") else { continue };
+        let examples = examples.split("  - name: ").skip(1);
+        inputs.extend(examples.map(|example| {
+            let head = if example.contains("\n    request:") { head } else { "name: agent" };
+            format!("{head}\nevents:\n{rules}\ntests:\n  - name: {example}").into_bytes()
+        }));
+    }
+    inputs
+}
+
+/// Writes the default for a variable.
+fn without_variables(line: &str) -> String {
+    let mut out = String::new();
+    let mut rest = line;
+    while let Some((before, (_, after))) =
+        rest.split_once("${").and_then(|(before, rest)| Some((before, rest.split_once(":-")?)))
+    {
+        let (default, after) = after.split_once('}').unwrap_or((after, ""));
+        out += before;
+        out += default;
+        rest = after;
+    }
+    out + rest
 }
 
 pub fn requests() -> Vec<Vec<u8>> {
@@ -78,7 +124,7 @@ pub fn sse() -> Vec<Vec<u8>> {
 /// Golden cases with ids that differ in each repetition, whole and without the ends of what they begin.
 pub fn growth() -> Vec<Vec<u8>> {
     let mut inputs = Vec::new();
-    for (at, (from, to, text)) in golden("stream", "input.sse").into_iter().enumerate().step_by(5) {
+    for (at, (from, to, text)) in agent_bodies().into_iter().enumerate().step_by(5) {
         let frames: Vec<&str> = text.split("\n\n").filter(|frame| !frame.trim().is_empty()).collect();
         let [first, middle @ .., last] = frames.as_slice() else { continue };
         let is_begin =

@@ -2,7 +2,10 @@
 
 use diglot::codec::sse::SseLimits;
 use diglot::dialect::{self, PeerDialect};
+use diglot::fuzzing::config::CompiledDialect;
 use diglot::translate::{GuardMode, RunIds, Stream};
+use std::path::Path;
+use std::sync::LazyLock;
 
 /// Every dialect, with the options that change what it reads or writes. A name is written as in the folders of `tests/golden`.
 pub const SIDES: &[&str] = &[
@@ -25,6 +28,9 @@ pub const SIDES: &[&str] = &[
     "ag-ui-0.pin=0-0-57",
     "ag-ui-0.pin=0-0-59",
 ];
+
+/// The dialects of `config/dialects`, which only agents have.
+pub const FILE_DIALECTS: &[&str] = &["openai-chat", "dify-chat", "coze-chat"];
 
 /// The words that may follow the two sides.
 pub const FLAGS: &[&str] = &["strict", "small"];
@@ -50,7 +56,8 @@ impl Sides {
         let end = input.iter().position(|byte| *byte == b'\n')?;
         let line = std::str::from_utf8(&input[..end]).ok()?;
         let mut words = line.split(' ');
-        let (from, to) = (side(words.next()?)?, side(words.next()?)?);
+        let (from, to) = (words.next()?, side(words.next()?)?);
+        let from = side(from).or_else(|| file_side(from))?;
         let flags: Vec<&str> = words.collect();
         let sides = Sides { from, to, is_strict: flags.contains(&"strict"), is_small: flags.contains(&"small") };
         Some((sides, &input[end + 1..]))
@@ -108,6 +115,21 @@ pub fn side(name: &str) -> Option<PeerDialect> {
         chosen?.2(&mut side);
     }
     Some(side)
+}
+
+/// Returns a file of `config/dialects`, compiled.
+pub fn load_file_dialect(name: &str) -> CompiledDialect {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../config/dialects/{name}.yaml"));
+    let text = std::fs::read(path).expect("the file is in the repository");
+    CompiledDialect::compile(&text).expect("the file is valid")
+}
+
+/// Returns the agent of a file of `config/dialects`.
+fn file_side(name: &str) -> Option<PeerDialect> {
+    static AGENTS: LazyLock<Vec<PeerDialect>> =
+        LazyLock::new(|| FILE_DIALECTS.iter().map(|name| load_file_dialect(name).agent()).collect());
+    let at = FILE_DIALECTS.iter().position(|own| *own == name)?;
+    Some(AGENTS[at])
 }
 
 /// Returns ways to cut a body: each byte by itself, each place of a short one, and some pieces.

@@ -93,6 +93,7 @@ impl<'c> DialectCompiler<'c> {
                 ),
             ),
         }
+        self.mapping.find_text_copies();
         self.check_ends(root);
         if let Some(request) = root.entry("request") {
             self.compile_requests(At { node: &request.value, path: "request" });

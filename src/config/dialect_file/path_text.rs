@@ -50,6 +50,7 @@ impl DialectCompiler<'_> {
             }
             PathUse::Frame { .. } => {
                 let steps = if is_root { steps } else { [self.payload.clone(), steps].concat() };
+                self.mapping.note_read(&steps);
                 Some(ValueSource::Slot(self.mapping.paths.add(&steps)))
             }
         }
@@ -61,7 +62,13 @@ impl DialectCompiler<'_> {
         let rest = rest.strip_prefix('.').unwrap_or(rest);
         let is_frame = matches!(scope, PathUse::Frame { .. });
         let source = match name {
-            "item" if scope.has_item() => return self.parse_steps(at, rest).map(ValueSource::Item),
+            "item" if scope.has_item() => {
+                let steps = self.parse_steps(at, rest)?;
+                if is_frame {
+                    self.mapping.note_read(&steps);
+                }
+                return Some(ValueSource::Item(steps));
+            }
             "item" => {
                 self.report_at(at, "`@item` exists only where `each` names a list", "add `each: PATH`");
                 return None;

@@ -168,7 +168,7 @@ impl DialectCompiler<'_> {
         };
         let (key, content) = (part(KEY), part(CONTENT));
         self.mapping.has_whole_content |= content.is_some();
-        let event = EmittedEvent { kind, members, key, content };
+        let event = EmittedEvent { kind, members, key, content, copies_text: false };
         // A misspelt member is not also a missing one.
         if self.problem_count() == before {
             self.check_members(at, &event, is_piece, is_call);

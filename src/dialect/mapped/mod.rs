@@ -10,6 +10,7 @@
 mod path;
 mod template;
 mod rule;
+mod text_copies;
 mod sent_text;
 mod run_pieces;
 mod reader;
@@ -24,6 +25,7 @@ pub(crate) use reader::MappedReader;
 pub(crate) use request::RequestFault;
 pub(crate) use request_target::{RequestTarget, RequestTemplate, TargetTemplate, is_field_value};
 pub(crate) use rule::{EmittedEvent, MappingRule, MemberTemplate, RuleEffect};
+use std::borrow::Cow;
 pub(crate) use template::{Condition, ItemRule, TextPart, ValueSource, ValueTemplate, ValueTest, has_value};
 
 /// A file dialect, compiled.
@@ -45,6 +47,10 @@ pub struct Mapping {
     pub(crate) thread_names: Vec<Box<str>>,
     /// whether a rule gives the whole of a text so far, which is then compared with what was sent
     pub(crate) has_whole_content: bool,
+    /// names of members that rules copy and do not compare
+    pub(crate) copied_members: Vec<Cow<'static, str>>,
+    /// names of all members that rules read
+    pub(crate) read_members: Vec<Cow<'static, str>>,
 }
 
 /// Values that the runs of a thread keep for later ones, by position in [`Mapping::thread_names`].

@@ -98,6 +98,23 @@ impl PathTree {
         slot
     }
 
+    /// Returns the name of the last member on the path of each slot.
+    pub(super) fn last_members(&self) -> Vec<Option<&str>> {
+        let mut names = vec![None; self.slots];
+        let mut open = vec![(0, None)];
+        while let Some((at, name)) = open.pop() {
+            let Some(node) = self.nodes.get(at) else { continue };
+            if let Some(slot) = node.slot {
+                names[slot] = name;
+            }
+            open.extend(node.children.iter().map(|(step, child)| match step {
+                JsonStep::Member(name) => (*child, Some(&**name)),
+                JsonStep::Index(_) | JsonStep::Last => (*child, name),
+            }));
+        }
+        names
+    }
+
     /// Reads the values of all paths; a path that leads nowhere has none.
     pub(crate) fn read<'a>(&self, frame: Json<'a>) -> Vec<Option<Json<'a>>> {
         let mut values = vec![None; self.slots];

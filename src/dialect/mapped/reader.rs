@@ -39,6 +39,16 @@ pub(crate) struct MappedReader {
     has_new_thread_values: bool,
     has_begun: bool,
     has_ended: bool,
+    /// what the rules did with the last frame
+    last_effects: FrameEffects,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FrameEffects {
+    None,
+    /// one piece of a text or of arguments, with the frame's own delta
+    OneCopy(EventType),
+    Other,
 }
 
 /// The frame that is read.
@@ -65,6 +75,7 @@ impl MappedReader {
             has_new_thread_values: false,
             has_begun: false,
             has_ended: false,
+            last_effects: FrameEffects::None,
         }
     }
 
@@ -88,6 +99,23 @@ impl MappedReader {
         values + finish + self.pieces.held_bytes()
     }
 
+    /// Returns the type of the content that the last frame became, if the frame's delta was copied and nothing else
+    /// happened.
+    pub(crate) fn copied_content(&self) -> Option<EventType> {
+        match self.last_effects {
+            FrameEffects::OneCopy(EventType::TextMessageChunk) => Some(EventType::TextMessageContent),
+            FrameEffects::OneCopy(EventType::ReasoningMessageChunk) => Some(EventType::ReasoningMessageContent),
+            // Whole arguments are compared with what was sent of their call.
+            FrameEffects::OneCopy(_) if !self.mapping.has_whole_content => Some(EventType::ToolCallArgs),
+            _ => None,
+        }
+    }
+
+    /// Takes note of another text of the open message or thinking, in place of a frame that repeats the last one.
+    pub(crate) fn add_repeated_text(&mut self, text: &str) {
+        self.pieces.add_sent_text(text);
+    }
+
     /// Reads a frame. Returns the type of the first event that it stands for; `None` if no rule is for it.
     pub(crate) fn read_frame(
         &mut self,
@@ -95,6 +123,7 @@ impl MappedReader {
         data: &str,
         sink: &mut dyn CanonicalSink,
     ) -> Option<EventType> {
+        self.last_effects = FrameEffects::None;
         let parsed = json::parse_value(data.trim());
         let slots = self.mapping.paths.read(parsed.clone().unwrap_or(Json::NULL));
         let frame = MappedFrame { slots: &slots, event_line, data, item: None };
@@ -190,7 +219,15 @@ impl MappedReader {
                     if self.emit(event, frame, sink) {
                         first.get_or_insert(event.kind);
                         is_used = true;
+                        let is_only = event.copies_text && self.last_effects == FrameEffects::None;
+                        self.last_effects =
+                            if is_only { FrameEffects::OneCopy(event.kind) } else { FrameEffects::Other };
                     }
+                    continue;
+                }
+                // A flag that is set again changes nothing.
+                RuleEffect::Set(at, ValueTemplate::Literal(value)) if self.run[*at].as_ref() == Some(value) => {
+                    is_used = true;
                     continue;
                 }
                 RuleEffect::Set(at, value) => self.run[*at] = self.make(value, frame),
@@ -218,6 +255,7 @@ impl MappedReader {
                 }
             }
             is_used = true;
+            self.last_effects = FrameEffects::Other;
         }
         is_used
     }

@@ -30,6 +30,16 @@ pub(crate) enum RuleEffect {
     },
 }
 
+impl RuleEffect {
+    pub(super) fn emitted(&self) -> Option<&EmittedEvent> {
+        if let RuleEffect::Emit(event) = self { Some(event) } else { None }
+    }
+
+    pub(super) fn emitted_mut(&mut self) -> Option<&mut EmittedEvent> {
+        if let RuleEffect::Emit(event) = self { Some(event) } else { None }
+    }
+}
+
 pub(crate) type MemberTemplate = (MemberKey<'static>, ValueTemplate);
 
 /// A canonical event, or a piece of a message, of thinking or of a call, which is opened and closed as needed.
@@ -41,4 +51,6 @@ pub(crate) struct EmittedEvent {
     pub(crate) key: Option<ValueTemplate>,
     /// the whole text so far, in place of a delta
     pub(crate) content: Option<ValueTemplate>,
+    /// whether it copies a delta, and does nothing else that depends on the delta
+    pub(crate) copies_text: bool,
 }

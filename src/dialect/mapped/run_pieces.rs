@@ -141,6 +141,14 @@ impl RunPieces {
         emit_content(content, delta, piece, sink);
     }
 
+    /// Takes note of a text that was sent for the open message or thinking.
+    pub(super) fn add_sent_text(&mut self, text: &str) {
+        let Some((kind, key)) = self.open_text.clone() else { return };
+        if let Some(known) = self.texts_mut(kind).get_mut(&key) {
+            known.sent.add(text);
+        }
+    }
+
     /// Opens a text under its id, or under one that the gateway makes.
     fn open_text(&mut self, kind: TextKind, key: Json<'static>, own_id: Option<Json<'static>>, is_replaced: bool) {
         let before = self.texts_mut(kind).remove(&key);

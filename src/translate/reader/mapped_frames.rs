@@ -3,7 +3,9 @@
 use super::EventReader;
 use crate::codec::json;
 use crate::dialect::{ThreadState, ThreadValues};
+use crate::event::Json;
 use crate::translate::RunIds;
+use crate::translate::repeated_frames::{TEXT_MEMBERS, VaryingMembers};
 use crate::translate::report::EventSink;
 
 impl EventReader {
@@ -39,11 +41,36 @@ impl EventReader {
         }
     }
 
+    /// Returns whether the `event:` line of a frame may decide what the frame means.
+    pub(crate) fn reads_event_line(&self) -> bool {
+        self.mapped.is_some()
+    }
+
+    pub(crate) fn varying_members(&self) -> VaryingMembers<'static> {
+        match self.dialect.mapping {
+            Some(mapping) => VaryingMembers { copied: &mapping.copied_members, read: Some(&mapping.read_members) },
+            None => VaryingMembers { copied: &TEXT_MEMBERS, read: None },
+        }
+    }
+
+    /// Returns whether the agent may send whole texts, which are compared with what was sent.
+    pub(crate) fn compares_texts(&self) -> bool {
+        self.dialect.mapping.is_some_and(|mapping| mapping.has_whole_content)
+    }
+
+    /// Takes note of a frame that repeated the last one, with another text in quotes.
+    pub(crate) fn add_repeated_text(&mut self, quoted: &str) {
+        if let Some(mapped) = &mut self.mapped {
+            mapped.add_repeated_text(&Json::from_trusted(quoted).text().unwrap_or_default());
+        }
+    }
+
     /// Reads a frame by the rules of a file.
     pub(super) fn read_mapped_frame(&mut self, event_line: Option<&str>, data: &str, sink: &mut impl EventSink) {
         let Some(mapped) = &mut self.mapped else { return };
         let kind = mapped.read_frame(event_line, data, sink);
         let label = kind.map_or(self.dialect.other_label_index(), |kind| self.dialect.label_index(kind));
         sink.report().events_read[label] += 1;
+        self.last_copy = mapped.copied_content().map(|kind| (label, kind));
     }
 }

@@ -2,8 +2,9 @@
 
 use super::{StreamPipe, StreamStages, StreamState};
 use crate::codec::Framing;
+use crate::translate::frame_reader::AgentFrame;
 use crate::translate::reader::EventReader;
-use crate::translate::repeated_frames::{self, FrameEffect, RepeatedFrames};
+use crate::translate::repeated_frames::{self, FrameEffect, RepeatedFrames, TranslatedFrame};
 use crate::translate::writer::OutputContext;
 
 /// Marks of a run's state, which a frame that may be repeated leaves as they are.
@@ -32,7 +33,7 @@ impl StreamStages {
         &self,
         before: Option<Box<RepeatedFrames>>,
         reader: &EventReader,
-        data: &str,
+        frame: &AgentFrame<'_>,
         output: &[u8],
     ) -> Option<Box<RepeatedFrames>> {
         let writer = &self.output.writer;
@@ -44,17 +45,32 @@ impl StreamStages {
         }
         let effect = FrameEffect { label_read, label_written: writer.last_label };
         let copies_time = reader.copies_time() && writer.peer.copies_time();
-        RepeatedFrames::learn(before, data, writer.without_frame_id(output), effect, copies_time)
+        let frame = TranslatedFrame {
+            event_line: frame.event_line.filter(|_| reader.reads_event_line()),
+            data: frame.data,
+            output: writer.without_frame_id(output),
+            effect,
+            members: reader.varying_members(),
+            copies_time,
+        };
+        RepeatedFrames::learn(before, frame)
     }
 }
 
 impl StreamPipe<'_> {
     /// Writes a frame that repeats the one before it.
-    pub(super) fn repeat_frame(&mut self, data: &str) -> bool {
+    pub(super) fn repeat_frame(&mut self, reader: &mut EventReader, frame: &AgentFrame<'_>) -> bool {
         let StreamPipe { stages: StreamStages { output, report, repeated, .. }, out, now_ms } = self;
         let Some(repeated) = repeated else { return false };
-        let Some(found) = repeated.find_values(data) else { return false };
+        let event_line = frame.event_line.filter(|_| reader.reads_event_line());
+        let Some(found) = repeated.find_values(event_line, frame.data) else { return false };
+        let text = if reader.compares_texts() { repeated.copied_text(frame.data, &found) } else { Some("") };
+        let Some(text) = text.filter(|_| matches!(output.state, StreamState::Running)) else { return false };
         let mut to = OutputContext { out, report, now_ms: *now_ms, is_final_error: false };
-        matches!(output.state, StreamState::Running) && output.writer.write_repeated(repeated, data, &found, &mut to)
+        let is_written = output.writer.write_repeated(repeated, frame.data, &found, &mut to);
+        if is_written && !text.is_empty() {
+            reader.add_repeated_text(text);
+        }
+        is_written
     }
 }

@@ -1,8 +1,10 @@
 //! The configuration; a module of `config`, whose parts are private to it.
 #![allow(missing_docs, reason = "the targets that use it describe it")]
 
+use super::dialect_file::{DialectFile, ExampleInput};
 use super::schema::secrets::{holds_secrets, is_sensitive_path};
-use super::{effective, load};
+use super::{effective, intern_file_dialect, load};
+use crate::dialect::PeerDialect;
 use serde_json::Value;
 use std::path::Path;
 
@@ -31,6 +33,37 @@ pub fn load_config(text: &[u8]) -> LoadedText {
             messages += &format!("{problems}\n{problems:?}");
             LoadedText { effective: None, messages }
         }
+    }
+}
+
+/// A dialect file, compiled.
+#[derive(Debug)]
+pub struct CompiledDialect(DialectFile);
+
+impl CompiledDialect {
+    /// Compiles a file without environment variables. Fails with what is shown to an operator.
+    pub fn compile(text: &[u8]) -> Result<Self, String> {
+        let compiled = DialectFile::compile("/etc/diglot/agent.yaml", text, &|_| None);
+        compiled.map(CompiledDialect).map_err(|problems| problems.to_string())
+    }
+
+    /// Returns the agent of the dialect, which lives as long as the process.
+    #[must_use]
+    pub fn agent(&self) -> PeerDialect {
+        PeerDialect::new(intern_file_dialect(self.0.dialect.clone()))
+    }
+
+    /// Returns the agents' bodies and AG-UI's requests of the file's own examples.
+    #[must_use]
+    pub fn examples(&self) -> (Vec<String>, Vec<String>) {
+        let (mut bodies, mut requests) = (Vec::new(), Vec::new());
+        for example in &self.0.examples {
+            match &example.input {
+                ExampleInput::Stream { bytes, .. } => bodies.push(bytes.clone()),
+                ExampleInput::Request { input, .. } => requests.push(input.as_str().to_owned()),
+            }
+        }
+        (bodies, requests)
     }
 }
 

@@ -1,0 +1,118 @@
+//! Finds the rules that only copy a text, so that frames which repeat each other with another text take the shortcut
+//! of [`crate::translate`]'s streams.
+//!
+//! A frame may be repeated if the rules would do the same for any other text in it: no rule compares the text, names
+//! something after it or looks it up in a table. Only names of members count, not whole paths: that leaves out more than
+//! it must, and is easy to see.
+
+use super::Mapping;
+use super::path::JsonStep;
+use super::rule::{EmittedEvent, RuleEffect};
+use super::template::{TextPart, ValueSource, ValueTemplate, ValueTest};
+use crate::event::lane::ChunkStreamKind;
+use crate::event::{Field, Json, MemberKey};
+use std::borrow::Cow;
+
+impl Mapping {
+    /// Keeps the names of the members on a path that a rule reads.
+    pub(crate) fn note_read(&mut self, path: &[JsonStep]) {
+        for step in path {
+            let JsonStep::Member(name) = step else { continue };
+            if !self.read_members.iter().any(|read| **read == **name) {
+                self.read_members.push(Cow::Owned(name.to_string()));
+            }
+        }
+    }
+
+    /// Marks the events that only copy a delta, and keeps the names of the members with such deltas. Call it when all
+    /// rules are there.
+    pub(crate) fn find_text_copies(&mut self) {
+        let slots = self.paths.last_members();
+        let (mut compared, mut copied) = (Vec::new(), Vec::new());
+        for rule in &self.rules {
+            let named = NamedSources { slots: &slots, list: rule.each.as_ref() };
+            for condition in &rule.conditions {
+                let ValueTest::OneOf(words) = &condition.test else { continue };
+                if condition.source == ValueSource::Data && words.iter().any(is_object_text) {
+                    return;
+                }
+                compared.extend(named.name(&condition.source));
+            }
+            // A frame with any other event is never repeated.
+            for event in rule.effects.iter().filter_map(RuleEffect::emitted).filter(|event| is_delta_piece(event)) {
+                compared.extend(event.key.iter().flat_map(|key| named.names(key)));
+                for (key, value) in &event.members {
+                    let is_delta = *key == MemberKey::Known(Field::Delta);
+                    if is_delta { &mut copied } else { &mut compared }.extend(named.names(value));
+                }
+            }
+        }
+        copied.retain(|name| !compared.contains(name));
+        copied.sort_unstable();
+        copied.dedup();
+        self.copied_members = copied.into_iter().map(|name| Cow::Owned(name.to_owned())).collect();
+        for event in self.rules.iter_mut().flat_map(|rule| &mut rule.effects).filter_map(RuleEffect::emitted_mut) {
+            let is_copy = event.members.iter().map(|(_, value)| value).chain(&event.key).all(is_copy);
+            event.copies_text = is_copy && is_delta_piece(event);
+        }
+    }
+}
+
+fn is_delta_piece(event: &EmittedEvent) -> bool {
+    ChunkStreamKind::from_event(event.kind).is_some() && event.content.is_none()
+}
+
+/// The names of the members to which the sources of a rule lead.
+struct NamedSources<'m> {
+    /// by slot of the frame
+    slots: &'m [Option<&'m str>],
+    /// the list of the rule
+    list: Option<&'m ValueSource>,
+}
+
+impl<'m> NamedSources<'m> {
+    fn name(&self, source: &'m ValueSource) -> Option<&'m str> {
+        match source {
+            ValueSource::Slot(slot) => self.slots.get(*slot).copied().flatten(),
+            // An element has the name of its list.
+            ValueSource::Item(path) => last_member(path).or_else(|| self.list.and_then(|list| self.name(list))),
+            _ => None,
+        }
+    }
+
+    /// Returns the names of the members from which a template copies.
+    fn names(&self, template: &'m ValueTemplate) -> impl Iterator<Item = &'m str> {
+        template_sources(template).into_iter().filter_map(|source| self.name(source))
+    }
+}
+
+fn last_member(path: &[JsonStep]) -> Option<&str> {
+    path.iter().rev().find_map(|step| if let JsonStep::Member(name) = step { Some(&**name) } else { None })
+}
+
+/// Returns the sources of a template that copies; none of any other template, whose event is never repeated.
+fn template_sources(template: &ValueTemplate) -> Vec<&ValueSource> {
+    match template {
+        ValueTemplate::From(sources) => sources.iter().collect(),
+        ValueTemplate::AsText(inner) => template_sources(inner),
+        ValueTemplate::Text(parts) => {
+            let from = |part| if let &TextPart::From(ref sources) = part { &sources[..] } else { &[] };
+            parts.iter().flat_map(from).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Returns whether the template gives for another text the other text.
+fn is_copy(template: &ValueTemplate) -> bool {
+    match template {
+        ValueTemplate::Literal(_) | ValueTemplate::From(_) | ValueTemplate::Text(_) => true,
+        ValueTemplate::AsText(inner) => matches!(**inner, ValueTemplate::From(_)),
+        _ => false,
+    }
+}
+
+/// Returns whether a word may be the data of a frame with an object.
+fn is_object_text(word: &Json<'static>) -> bool {
+    word.text().is_none_or(|text| text.trim_start().starts_with('{'))
+}
