@@ -1,7 +1,6 @@
 //! `/livez`, `/readyz`, `/metrics` and `/drain/wait`.
 
 use crate::net::SwapCell;
-use crate::net::redis_client::RedisClient;
 use crate::policy::RequestPolicy;
 use crate::proxy::{Cluster, Lifecycle, LifecyclePhase};
 use crate::telemetry::Metrics;
@@ -63,7 +62,7 @@ async fn readyz(State(status): State<StatusState>, RawQuery(query): RawQuery) ->
     line(!draining, if draining { "runs draining" } else { "runs ok" });
     policy.auth.readiness_checks().iter().for_each(|check| line(check.good, &check.text));
     unusable.iter().for_each(|route| line(false, &format!("route {route} has no keys yet")));
-    policy.redis().map(RedisClient::status_report).iter().for_each(|(good, text)| line(*good, text));
+    policy.redis().map(|redis| redis.status_report()).iter().for_each(|(good, text)| line(*good, text));
     let mut upstreams: Vec<_> = status.clusters.load().iter().flat_map(|cluster| cluster.report()).collect();
     upstreams.sort_by(|(_, one), (_, other)| one.cmp(other));
     upstreams.iter().for_each(|(good, text)| line(*good, text));

@@ -119,7 +119,7 @@ fn without_additions(mut event: Value) -> Value {
 fn make_request(input: &Json<'_>, example: &DialectExample, agent: PeerDialect) -> Result<Vec<Value>, String> {
     let client = PeerDialect::new(&AG_UI);
     let ids = RunIds::new("t1", "r1");
-    let thread = |_: &Json<'_>| thread_values(example, agent);
+    let thread = |_: &Json<'_>| Some(thread_values(example, agent));
     let request = translate_input(input.as_str().as_bytes(), client, agent, &ids, None, false, &thread);
     let request = request.map_err(|refused| format!("refused: {refused}"))?;
     let body = serde_json::from_str(&request.body).map_err(|error| error.to_string())?;

@@ -24,6 +24,7 @@ pub(crate) mod auth;
 mod authorize;
 pub(crate) mod limit;
 mod concurrency;
+pub(crate) mod fair_eviction;
 pub(crate) mod thread_owner;
 pub(crate) mod upstream_fields;
 pub(crate) mod cors;
@@ -137,8 +138,8 @@ impl RequestPolicy {
         }
     }
 
-    pub(crate) fn redis(&self) -> Option<&RedisClient> {
-        self.redis.as_ref().map(|(_, redis)| &**redis)
+    pub(crate) fn redis(&self) -> Option<Arc<RedisClient>> {
+        self.redis.as_ref().map(|(_, redis)| Arc::clone(redis))
     }
 }
 

@@ -8,6 +8,7 @@
 //! Each replica remembers the owners it has seen. With `redis`, the owner stored there takes precedence; the replica's
 //! memory is used if Redis is unavailable or has no owner, for example after losing its data.
 
+use super::fair_eviction::forget_excess;
 use super::identity::Identity;
 use super::route_match::RouteMatch;
 use crate::config::Config;
@@ -216,34 +217,7 @@ fn insert_claim(claims: &mut OwnerCache, thread: Sha256Digest, owner: Sha256Dige
         claims.pop_lru();
     }
     if claims.len() > MAX_THREADS {
-        forget_excess(claims);
-    }
-}
-
-/// Forgets the least recently used threads of the callers that have most, until each of them has as many as the next.
-fn forget_excess(claims: &mut OwnerCache) {
-    let mut counts: HashMap<Sha256Digest, usize> = HashMap::new();
-    for (_, claim) in claims.iter() {
-        *counts.entry(claim.owner).or_default() += 1;
-    }
-    let excess_above = |level: usize| counts.values().map(|count| count.saturating_sub(level)).sum::<usize>();
-    // The highest number of threads above which there are enough to forget.
-    let (mut level, mut too_high) = (0, MAX_THREADS + 1);
-    while too_high - level > 1 {
-        let middle = usize::midpoint(level, too_high);
-        if excess_above(middle) >= FORGOTTEN_AT_ONCE {
-            level = middle;
-        } else {
-            too_high = middle;
-        }
-    }
-    let mut is_forgotten = |claim: &OwnerEntry| {
-        counts.get_mut(&claim.owner).filter(|count| **count > level).map(|count| *count -= 1).is_some()
-    };
-    let oldest_first = claims.iter().rev().filter(|(_, claim)| is_forgotten(claim)).map(|(thread, _)| *thread);
-    let forgotten: Vec<_> = oldest_first.take(FORGOTTEN_AT_ONCE).collect();
-    for thread in forgotten {
-        claims.pop(&thread);
+        forget_excess(claims, |claim| claim.owner, FORGOTTEN_AT_ONCE);
     }
 }
 

@@ -54,12 +54,12 @@ impl Gateway {
         let replication = policy.redis().filter(|_| is_shared).map(|redis| {
             let settings =
                 ReplicaSettings { process: new_token(), keep_alive: config.keep_alive, age: config.replay.age };
-            ReplicatedRuns::new(Arc::clone(&replay), redis, settings, metrics.replay.clone())
+            ReplicatedRuns::new(Arc::clone(&replay), &redis, settings, metrics.replay.clone())
         });
         Ok(Gateway {
             routes: build_routes(config, &metrics, &connector, &HashMap::new())?,
             replay,
-            threads: ThreadStore::new(),
+            threads: ThreadStore::new(Arc::clone(&metrics)),
             captures: CaptureStore::new(config.inspect, Arc::clone(&metrics)),
             replication,
             limits: config.limits,

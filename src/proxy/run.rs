@@ -416,7 +416,7 @@ impl RunTask {
         if let Some(thread) = &self.context.thread
             && let Some(values) = self.stream.take_thread_values()
         {
-            thread.store(values);
+            thread.store(values).await;
         }
         self.capture.types(self.stream.report_mut());
         self.context.record_metrics(self.stream.report_mut());

@@ -52,6 +52,10 @@ impl RunRequestHead {
         self.parts.extensions.get()
     }
 
+    pub(super) fn detect_client(&self, route: &RouteEntry, body: &[u8]) -> PeerDialect {
+        negotiation::detect_client(route.client, self.framing, body).0
+    }
+
     pub(super) fn rewrite(
         &mut self,
         route: &RouteEntry,

@@ -108,6 +108,9 @@ impl Gateway {
         let resumable = route.resumable.as_ref().filter(|_| head.framing == Framing::Sse);
         let body_key = resumable.map(|_| digest::sha256(&body));
         let work = wait_for_large_work(body.len()).await;
+        let (redis, mapping) = (self.policy.redis(), route.agent.dialect.mapping);
+        let client = head.detect_client(route, &body);
+        self.threads.load(redis, mapping, &route.name, &head.caller, client, &body).await;
         let rewritten = head.rewrite(route, &self.threads, body, resumable.is_some())?;
         drop(work);
         let ids = &rewritten.request.ids;
@@ -325,7 +328,14 @@ impl Gateway {
         let mut stream = settings
             .create_stream(std::mem::take(&mut request.conversation))
             .with_thread(&request.ids, std::mem::take(&mut request.thread));
-        let thread = KeptThread::new(&self.threads, agent.dialect.mapping, &route.name, &head.caller, &request.ids);
+        let thread = KeptThread::new(
+            &self.threads,
+            self.policy.redis(),
+            agent.dialect.mapping,
+            &route.name,
+            &head.caller,
+            &request.ids,
+        );
         stream.report_mut().add_losses(&request.losses);
         let trace = self.take_trace(&head.parts);
         let request_id = head.request_id().to_owned();

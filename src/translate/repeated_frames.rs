@@ -14,6 +14,7 @@
 //! (`is_plain_text` lists them); what is known stays known if its output has the same form. Tests compare whole streams
 //! with and without it.
 
+use super::frame_text::{is_plain_text, is_same_time_form, string_length, text_length};
 use crate::event::EventType;
 use std::borrow::Cow;
 use std::ops::Range;
@@ -327,68 +328,6 @@ fn scalars(text: &str) -> Vec<JsonScalar<'_>> {
         }
     }
     all
-}
-
-/// Returns the length of a JSON string up to its closing quote.
-fn string_length(bytes: &[u8]) -> usize {
-    let mut at = 0;
-    while let Some(found) = bytes.get(at..).and_then(|rest| memchr::memchr2(b'"', b'\\', rest)) {
-        if bytes[at + found] == b'"' {
-            return at + found;
-        }
-        at += found + 2;
-    }
-    bytes.len()
-}
-
-/// Returns the length of text up to its closing quote, if it is valid and plain.
-fn text_length(rest: &str, has_escapes: bool) -> Option<usize> {
-    let bytes = rest.as_bytes();
-    let mut length = memchr::memchr2(b'"', b'\\', bytes)?;
-    while bytes[length] == b'\\' {
-        // `\u` may be half of a character.
-        let is_simple =
-            has_escapes && matches!(bytes.get(length + 1)?, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't');
-        let next = is_simple.then_some(length + 2)?;
-        length = next + memchr::memchr2(b'"', b'\\', bytes.get(next..)?)?;
-    }
-    let has_control = bytes[..length].iter().fold(false, |found, byte| found | (*byte < b' '));
-    (!has_control && is_plain_text(&rest[..length])).then_some(length)
-}
-
-/// Returns false for text, still escaped, that the engine may look into: nothing, spaces alone, the text of a JSON
-/// value, the end of an object, and braces that `hai` divides. Those that are escaped are never copied (`text_length`).
-fn is_plain_text(text: &str) -> bool {
-    if ends_object(text) || text.contains("}{") {
-        return false;
-    }
-    let mut rest = text;
-    loop {
-        rest = rest.trim_start_matches(' ');
-        match rest.as_bytes() {
-            [b'\\', b'n' | b't' | b'r', ..] => rest = &rest[2..],
-            [] | [b'{' | b'[', ..] | [b'\\', b'"' | b'u', ..] => return false,
-            [b'-' | b'0'..=b'9', ..] => {
-                return !rest.bytes().all(|byte| b"0123456789+-.eE \\nrt".contains(&byte));
-            }
-            _ => return !["true", "false", "null"].iter().any(|value| rest.starts_with(value)),
-        }
-    }
-}
-
-/// Returns true for text that ends with a brace, or with one and white space.
-fn ends_object(text: &str) -> bool {
-    let mut rest = text.trim_end();
-    while let Some(shorter) = [r"\n", r"\r", r"\t", r"\f"].iter().find_map(|space| rest.strip_suffix(space)) {
-        rest = shorter.trim_end();
-    }
-    rest.ends_with('}')
-}
-
-/// Returns true for two whole numbers of one length that fit into any integer.
-fn is_same_time_form(one: &str, other: &str) -> bool {
-    let is_whole = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
-    one.len() == other.len() && (1..=15).contains(&one.len()) && is_whole(one) && is_whole(other)
 }
 
 #[cfg(test)]

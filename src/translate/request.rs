@@ -75,11 +75,12 @@ pub fn translate_with_tools(
     fresh: &RunIds,
     tools: Option<&AllowedTools>,
 ) -> Result<TranslatedRequest, RequestRefusal> {
-    translate_input(body, client, agent, fresh, tools, false, &|_| ThreadValues::new())
+    translate_input(body, client, agent, fresh, tools, false, &|_| Some(ThreadValues::new()))
 }
 
 /// Translates a request. `is_kept` is true if a client may resume the run, which needs
-/// [`TranslatedRequest::recap_input`]; `thread_values` returns what earlier runs of a thread kept.
+/// [`TranslatedRequest::recap_input`]; `thread_values` returns what earlier runs of a thread kept,
+/// and `None` for a thread that is unknown.
 pub(crate) fn translate_input(
     body: &[u8],
     client: PeerDialect,
@@ -87,7 +88,7 @@ pub(crate) fn translate_input(
     fresh: &RunIds,
     tools: Option<&AllowedTools>,
     is_kept: bool,
-    thread_values: &dyn Fn(&Json<'_>) -> ThreadValues,
+    thread_values: &dyn Fn(&Json<'_>) -> Option<ThreadValues>,
 ) -> Result<TranslatedRequest, RequestRefusal> {
     let mut input = decode_input(decode_utf8(body)?, client, fresh)?;
     // The client has the generated ids, the agent its own.

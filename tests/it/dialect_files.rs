@@ -3,8 +3,11 @@
 use super::support::agent::{Agent, Step, write};
 use super::support::client::{INPUT, post, send_request};
 use super::support::gateway::{Gateway, Setup, TempFile, diglot};
+use super::support::redis::Redis;
 use super::support::sha256;
 use super::support::sse::{self, HEAD};
+use diglot::codec::sse::SseLimits;
+use diglot::translate::{RunIds, Stream};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::Output;
@@ -154,6 +157,103 @@ async fn a_conversation_is_kept_for_its_caller_alone() {
     // The thread of another caller with the same id, whose earlier messages the agent does not have.
     assert_eq!(post_as("bob", &later).await, (Value::Null, true));
     assert_eq!(gateway.metric(r#"diglot_losses_total{reason="conversation_lost",route="run"}"#).await, 1.0);
+}
+
+/// Rules that look into the text of frames that are otherwise alike: as a word, a table, a flag, an id, the name of what
+/// follows, and whole texts among pieces.
+const LOOKS_INTO_TEXT: &str = r#"
+name: looks
+events:
+  - when: {"@event": other}
+    ignore: true
+  - when: {text: stop}
+    finish: {}
+    done: true
+  - has: word
+    emit: {type: TEXT_MESSAGE_CHUNK, messageId: w, delta: {from: "{word}", table: {yes: "да"}, otherwise: "{word}"}}
+  - has: flag
+    set: {last: "{flag}"}
+  - when: {"@run.last": red}
+    has: flag
+    emit: {type: TEXT_MESSAGE_CHUNK, messageId: f, delta: "red again"}
+  - has: flag
+    emit: {type: TEXT_MESSAGE_CHUNK, messageId: f, delta: "{flag}"}
+  - has: own
+    emit: {type: TEXT_MESSAGE_CHUNK, messageId: "{own}", delta: "{own}"}
+  - has: text
+    lacks: "@event"
+    emit: {type: TEXT_MESSAGE_CHUNK, messageId: s, delta: "{text}"}
+  - has: all
+    emit: {type: TEXT_MESSAGE_CHUNK, messageId: s, content: "{all}"}
+"#;
+
+#[test]
+fn a_frame_that_repeats_another_is_read_by_its_rules() {
+    let file = TempFile::new(LOOKS_INTO_TEXT);
+    let config = format!(
+        "dialect_files: [{}]\nroutes: [{{path: /a, client: ag-ui, agent: looks, upstream: \"http://h/\"}}]\n",
+        file.path().display()
+    );
+    let agent = diglot::config::load::from_str("test.yaml", &config).expect("a valid file").routes[0].agent;
+    let client = diglot::dialect::PeerDialect::new(&diglot::dialect::AG_UI);
+    let words = |member: &str, texts: &[&str]| -> Vec<String> {
+        texts
+            .iter()
+            .enumerate()
+            .map(|(at, text)| format!("data: {{\"{member}\":\"{text}\",\"n\":{}}}\n\n", 10 + at))
+            .collect()
+    };
+    let texts = words("text", &["a", "b", "c", "d"]);
+    let cases = [
+        (words("text", &["a", "b", "c", "stop", "never"]).concat(), vec!["a", "b", "c"]),
+        (words("word", &["no", "so", "yes", "oh"]).concat(), vec!["no", "so", "да", "oh"]),
+        (words("flag", &["a", "b", "red", "c"]).concat(), vec!["a", "b", "red again", "red", "c"]),
+        (words("own", &["a", "b", "a"]).concat(), vec!["a", "b", "a"]),
+        // What a shortcut sent counts as sent when the whole text comes.
+        (texts.concat() + "data: {\"all\":\"abcde\"}\n\n", vec!["a", "b", "c", "d", "e"]),
+        // The same data under another name is another event.
+        (texts[..3].concat() + "event: other\n" + &texts[3], vec!["a", "b", "c"]),
+    ];
+    for (body, expected) in cases {
+        let mut stream = Stream::new(agent, client, Some(RunIds::new("t1", "r1")), SseLimits::default());
+        let mut out = Vec::new();
+        let done = stream.push(body.as_bytes(), 0, &mut out).and_then(|()| stream.finish(0, &mut out));
+        assert_eq!(done.is_ok(), body.contains("stop"), "{body}");
+        let out = String::from_utf8(out).expect("UTF-8");
+        let deltas: Vec<Value> = sse::events(&out).iter().filter_map(|event| event.get("delta").cloned()).collect();
+        assert_eq!(deltas, expected, "{body}\n{out}");
+    }
+}
+
+/// Any replica goes on with a conversation; what a replica knows serves it while Redis does not answer.
+#[tokio::test]
+async fn replicas_share_conversations_through_redis() {
+    let mut redis = Redis::start().await;
+    let response =
+        format!("{HEAD}{}", frames(&[message("Hi"), json!({"event": "message_end", "conversation_id": "45701982"})]));
+    let mut agent = Agent::with_script(vec![Step::Read, write(response)]);
+    let shared = redis.yaml(", deadline: 1s");
+    let one = start(&agent, "dify-chat.yaml", "dify-chat", "", &shared).await;
+    let other = start(&agent, "dify-chat.yaml", "dify-chat", "", &shared).await;
+    let later = INPUT.replace(
+        "\"messages\":[",
+        "\"messages\":[{\"id\":\"m0\",\"role\":\"user\",\"content\":\"first\"},{\"id\":\"a0\",\"role\":\"assistant\",\"content\":\"Hi\"},",
+    );
+    let mut post_to = async |gateway: &Gateway, thread: &str, run: &str, body: &str| {
+        let body = body.replace("\"t1\"", &format!("\"{thread}\"")).replace("\"r1\"", &format!("\"{run}\""));
+        let answer = send_request(gateway.data, post("/run", "", &body)).await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        let is_lost = answer.text().contains("diglot.conversation_lost");
+        (agent.next_request().await.json()["conversation_id"].clone(), is_lost)
+    };
+    assert_eq!(post_to(&one, "t1", "r1", INPUT).await, (Value::Null, false));
+    assert_eq!(post_to(&other, "t1", "r2", &later).await, (json!("45701982"), false));
+    assert_eq!(post_to(&other, "t2", "r1", &later).await, (Value::Null, true));
+    let keys = redis.run_command(&["KEYS", "*"]);
+    assert!(keys.contains(":kept:") && !keys.contains("t1"), "{keys}");
+    redis.kill().await;
+    assert_eq!(post_to(&other, "t1", "r3", &later).await, (json!("45701982"), false));
+    assert!(other.metric("diglot_ratelimit_backend_errors_total").await >= 1.0);
 }
 
 #[test]

@@ -74,7 +74,10 @@ impl ConfigChecker<'_> {
         let kept = |route: &RouteConfig| {
             config.replay.store == ReplayStoreKind::Redis && route.on_disconnect != OnDisconnect::Abort
         };
-        let uses_redis = |route: &RouteConfig| route.access.own_threads || shared(route) || kept(route);
+        let keeps_values =
+            |route: &RouteConfig| route.agent.dialect.mapping.is_some_and(|mapping| !mapping.thread_names.is_empty());
+        let uses_redis =
+            |route: &RouteConfig| route.access.own_threads || shared(route) || kept(route) || keeps_values(route);
         if let Some(redis) = file.redis.as_ref().filter(|_| !config.routes.iter().any(uses_redis)) {
             let hint = "use it in a rate limit with `shared: true`, with `threads: owned`, or with `replay: {store: redis}` on a route that needs it, \
                         or remove `redis`";

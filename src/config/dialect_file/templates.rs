@@ -1,7 +1,7 @@
 //! Values as a dialect file writes them.
 
 use super::compiler::{At, DialectCompiler, PathUse, literal_json, position_of};
-use crate::config::problem::nearest;
+use crate::config::problem::{did_you_mean, nearest};
 use crate::config::spanned_tree::{MapEntry, NodeValue, TreeScalarKind, join_key};
 use crate::dialect::{Condition, ItemRule, TextPart, ValueSource, ValueTemplate, ValueTest};
 use crate::event::Json;
@@ -311,6 +311,13 @@ fn find_mistake(at: At<'_>, entries: &[MapEntry]) -> Option<(String, String)> {
     if has_text("from") && !has("table") && !has("otherwise") {
         let (wrong, key) = misspelt(TABLE_KEYS)?;
         return Some((format!("`{wrong}` is no key of a table"), format!("did you mean `{key}`?")));
+    }
+    let other = entries.iter().find(|entry| !TABLE_KEYS.contains(&entry.key.as_str()));
+    if has_text("from")
+        && matches!(at.node.entry("table").map(|entry| &entry.value.value), Some(NodeValue::Mapping(_)))
+        && let Some(other) = other
+    {
+        return Some((format!("`{}` is no key of a table", other.key), did_you_mean(&other.key, TABLE_KEYS)));
     }
     if !entries.is_empty() && has("table") && has_only(TABLE_KEYS) && !has("from") {
         return Some(("a table without the value that it maps".to_owned(), "add `from: \"{PATH}\"`".to_owned()));

@@ -266,6 +266,11 @@ fn every_mistake_has_a_place_a_cause_and_a_way_out() {
             "did you mean `table`?",
         ),
         (
+            "events: [{done: true}]\nrequest: {body: {a: {from: '{state}', table: {x: y}, else: z}}}",
+            "`else` is no key of a table",
+            "otherwise",
+        ),
+        (
             "events: [{done: true}]\nrequest: {body: {a: {each: tools, os: x}}}",
             "`each` without the form of its elements",
             "add `as:` or `rules:`",

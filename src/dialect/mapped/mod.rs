@@ -60,14 +60,14 @@ pub(crate) type ThreadValues = Vec<Option<crate::event::Json<'static>>>;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ThreadState {
     pub(crate) values: ThreadValues,
-    /// whether there were earlier runs, of which nothing is kept
+    /// whether there were earlier runs, of which nothing is known
     pub(crate) is_lost: bool,
 }
 
 impl ThreadState {
-    /// Returns the state of a thread. Answers without a kept value are taken as a loss, although earlier runs may have
-    /// kept nothing.
-    pub(crate) fn new(values: ThreadValues, has_answers: bool) -> Self {
-        ThreadState { is_lost: has_answers && !values.is_empty() && values.iter().all(Option::is_none), values }
+    /// Returns the state of a thread with these values, or of an unknown one. Its earlier runs are lost if the request
+    /// has answers of them.
+    pub(crate) fn new(kept: Option<ThreadValues>, has_answers: bool) -> Self {
+        ThreadState { is_lost: has_answers && kept.is_none(), values: kept.unwrap_or_default() }
     }
 }

@@ -36,7 +36,8 @@ pub(crate) struct MappedReader {
     finish: Option<Members<'static>>,
     /// whether earlier runs of the thread kept nothing, although there were some
     is_thread_lost: bool,
-    has_new_thread_values: bool,
+    /// those of `thread` that are new; empty without any
+    new_thread_values: ThreadValues,
     has_begun: bool,
     has_ended: bool,
     /// what the rules did with the last frame
@@ -72,7 +73,7 @@ impl MappedReader {
             pieces: RunPieces::new(mapping.has_whole_content),
             finish: None,
             is_thread_lost: false,
-            has_new_thread_values: false,
+            new_thread_values: Vec::new(),
             has_begun: false,
             has_ended: false,
             last_effects: FrameEffects::None,
@@ -89,7 +90,7 @@ impl MappedReader {
 
     /// Returns what the next runs of the thread need, if it is new.
     pub(crate) fn take_thread_values(&mut self) -> Option<ThreadValues> {
-        std::mem::take(&mut self.has_new_thread_values).then(|| self.thread.clone())
+        Some(std::mem::take(&mut self.new_thread_values)).filter(|values| !values.is_empty())
     }
 
     /// Returns the bytes of the values that the run keeps.
@@ -236,8 +237,9 @@ impl MappedReader {
                     if let Some(value) = self.make(value, frame).filter(has_value)
                         && self.thread[*at].as_ref() != Some(&value)
                     {
+                        self.new_thread_values.resize(self.thread.len(), None);
+                        self.new_thread_values[*at] = Some(value.clone());
                         self.thread[*at] = Some(value);
-                        self.has_new_thread_values = true;
                     }
                 }
                 RuleEffect::Finish(members) => {

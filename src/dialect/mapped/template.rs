@@ -65,6 +65,15 @@ pub(crate) enum TextPart {
     From(Vec<ValueSource>),
 }
 
+impl TextPart {
+    pub(super) fn sources(&self) -> &[ValueSource] {
+        match self {
+            TextPart::From(sources) => sources,
+            TextPart::Literal(_) => &[],
+        }
+    }
+}
+
 /// Makes an element of a list, if its conditions hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ItemRule {
@@ -149,7 +158,10 @@ impl ValueTest {
     fn holds_for(&self, value: Option<&Json<'_>>) -> bool {
         match self {
             ValueTest::OneOf(words) => value.is_some_and(|value| {
-                words.iter().any(|word| *word == *value || word.text().is_some_and(|word| value.is_str(&word)))
+                // Most texts have no escapes, and are then the same only if they are written alike.
+                let has_escapes = value.as_str().contains('\\');
+                let is_same_text = |word: &Json<'_>| has_escapes && word.text().is_some_and(|word| value.is_str(&word));
+                words.iter().any(|word| word.as_str() == value.as_str() || is_same_text(word))
             }),
             ValueTest::Has => value.is_some_and(has_value),
             ValueTest::Lacks => !value.is_some_and(has_value),

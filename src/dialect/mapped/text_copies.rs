@@ -1,9 +1,8 @@
-//! Finds the rules that only copy a text, so that frames which repeat each other with another text take the shortcut
-//! of [`crate::translate`]'s streams.
+//! Finds the rules that only copy a text, so that a stream takes its shortcut for frames that differ in it alone.
 //!
 //! A frame may be repeated if the rules would do the same for any other text in it: no rule compares the text, names
-//! something after it or looks it up in a table. Only names of members count, not whole paths: that leaves out more than
-//! it must, and is easy to see.
+//! something after it or looks it up in a table. Only names of members count, not whole paths: that leaves out more
+//! than it must, and is easy to see.
 
 use super::Mapping;
 use super::path::JsonStep;
@@ -95,10 +94,7 @@ fn template_sources(template: &ValueTemplate) -> Vec<&ValueSource> {
     match template {
         ValueTemplate::From(sources) => sources.iter().collect(),
         ValueTemplate::AsText(inner) => template_sources(inner),
-        ValueTemplate::Text(parts) => {
-            let from = |part| if let &TextPart::From(ref sources) = part { &sources[..] } else { &[] };
-            parts.iter().flat_map(from).collect()
-        }
+        ValueTemplate::Text(parts) => parts.iter().flat_map(TextPart::sources).collect(),
         _ => Vec::new(),
     }
 }

@@ -40,6 +40,12 @@ log_events! {
         stale: bool,
     } (issuer, cause = sanitize(cause), stale) "keys of the issuer cannot be fetched";
 
+    /// Values that a dialect file keeps for the next runs of a thread are too long, so the next run knows none.
+    warn ThreadValuesTooLong<'a> {
+        route: &'a str,
+        limit: usize,
+    } (route, limit) "values kept for the thread are too long and forgotten";
+
     /// Some of an issuer's keys cannot be used. Logged once per set of unusable keys.
     warn IssuerKeysIgnored<'a> {
         issuer: &'a str,
