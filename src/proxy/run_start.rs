@@ -328,14 +328,8 @@ impl Gateway {
         let mut stream = settings
             .create_stream(std::mem::take(&mut request.conversation))
             .with_thread(&request.ids, std::mem::take(&mut request.thread));
-        let thread = KeptThread::new(
-            &self.threads,
-            self.policy.redis(),
-            agent.dialect.mapping,
-            &route.name,
-            &head.caller,
-            &request.ids,
-        );
+        let (redis, mapping) = (self.policy.redis(), agent.dialect.mapping);
+        let thread = KeptThread::new(&self.threads, redis, mapping, &route.name, &head.caller, &request.ids);
         stream.report_mut().add_losses(&request.losses);
         let trace = self.take_trace(&head.parts);
         let request_id = head.request_id().to_owned();
