@@ -81,14 +81,14 @@ export function reportOf(run, book, verdict) {
   ];
   const timeline = run.timeline.map(
     ({ at_ms: at, name, detail, times = 1 }) =>
-      `- ${duration(at)} ${name}${times > 1 ? ` ×${times}` : ""}${detail ? `: ${plain(detail)}` : ""}`,
+      `- ${duration(at)} ${name}${times > 1 ? ` ×${times}` : ""}${detail ? `: ${plain(mask.maskId(detail))}` : ""}`,
   );
   const rows = book.remarkable.slice(0, MOST_ROWS).flatMap((row) => rowReport(row, run.mode, mask));
   const sentences = verdict.map(({ text }) => `- ${plain(mask.maskId(text))}`);
   const table = facts.map(([name, value]) => `| ${plain(name)} | ${plain(mask.maskId(value))} |`);
   const counts = [...mask.counts].map(([name, times]) => `- ${sayName("mask", name)}: ${count(times)}`);
   return [
-    `# ${say("report.title", { route: plain(run.route) })}`,
+    `# ${say("report.title", { route: plain(mask.maskId(run.route)) })}`,
     "",
     ...sentences,
     "",
