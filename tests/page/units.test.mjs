@@ -249,15 +249,17 @@ test("masks in a report what looks like a secret, and says how often", () => {
       jwt: "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln", note: "key sk-proj-0123456789abcdef, password=swordfish&x=1", people: { "eve@example.org": 1 } },
     max_tokens: "100", run: "0190a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b", prose: "An ordinary-sentence-with-many-words/and/a/path stays." }) };
   const row = { n: 1, at_ms: 1, agent, client: [], cause: "changed", repairs: [], losses: [], note: null };
-  const run = { ...detailOf(STORY_IDS.hostile, NOW), mode: "full", thread_id: "carol@example.org" };
+  const own = detailOf(STORY_IDS.hostile, NOW);
+  const timeline = [...own.timeline, { at_ms: 9, name: "connected", detail: "https://bob:tiger99@10.0.0.1, a new connection" }];
+  const run = { ...own, timeline, mode: "full", thread_id: "carol@example.org" };
   const text = reportOf(run, { remarkable: [row] }, [{ text: "refused: token=abc123" }]);
-  for (const secret of ["ada@", "letmein", "abcdef0123456789", "hunter2", "9f86d0", "eyJhb", "sk-proj", "swordfish", "eve@", "carol@", "abc123"])
+  for (const secret of ["ada@", "letmein", "abcdef0123456789", "hunter2", "9f86d0", "eyJhb", "sk-proj", "swordfish", "eve@", "carol@", "abc123", "tiger99"])
     assert.ok(!text.includes(secret), `${secret}: ${text}`);
   for (const kept of ["select 1", "call_Ab12Cd34Ef56Gh78Ij90", '"max_tokens":"100"', "0190a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b", "db.example/x", "many-words/and/a/path stays.", "&x=1"])
     assert.ok(text.includes(kept), `${kept}: ${text}`);
   assert.match(text, /## Masked\n\n/);
   assert.match(text, /- e-mail addresses: 3\n/);
-  const none = reportOf({ ...run, thread_id: "t" }, { remarkable: [{ ...row, agent: { type: "X", data: '{"n":1.0}' } }] }, []);
+  const none = reportOf({ ...run, timeline: own.timeline, thread_id: "t" }, { remarkable: [{ ...row, agent: { type: "X", data: '{"n":1.0}' } }] }, []);
   assert.match(none, /Nothing looked like a secret/);
   assert.match(none, /\{"n":1\.0\}/, "data without a secret stays as it was sent");
 });

@@ -71,6 +71,14 @@ export class SecretMask {
   }
 
   /**
+   * Masks a sentence of the gateway, which names credentials and has none behind their names.
+   * @param {string} text
+   */
+  maskSentence(text) {
+    return this.#mask(text, FORMS.filter(([name]) => !["random", "named", "credential"].includes(name)));
+  }
+
+  /**
    * @param {string} text
    * @param {typeof FORMS} forms
    */

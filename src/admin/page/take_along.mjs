@@ -81,7 +81,7 @@ export function reportOf(run, book, verdict) {
   ];
   const timeline = run.timeline.map(
     ({ at_ms: at, name, detail, times = 1 }) =>
-      `- ${duration(at)} ${name}${times > 1 ? ` ×${times}` : ""}${detail ? `: ${plain(mask.maskId(detail))}` : ""}`,
+      `- ${duration(at)} ${name}${times > 1 ? ` ×${times}` : ""}${detail ? `: ${plain(mask.maskSentence(detail))}` : ""}`,
   );
   const rows = book.remarkable.slice(0, MOST_ROWS).flatMap((row) => rowReport(row, run.mode, mask));
   const sentences = verdict.map(({ text }) => `- ${plain(mask.maskId(text))}`);
