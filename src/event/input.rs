@@ -17,6 +17,10 @@ pub(crate) const RESOLVED: &str = "resolved";
 pub(crate) const CANCELLED: &str = "cancelled";
 pub(crate) const RESUME_STATUSES: &[&str] = &[RESOLVED, CANCELLED];
 
+/// Follow the agent's id in one that is made for a message or a call, because an earlier one has it.
+pub(crate) const TEXT_SUFFIX: &str = "text";
+pub(crate) const CALL_SUFFIX: &str = "call";
+
 /// A request to run an agent. Members other than the messages remain JSON text.
 #[derive(Clone, Debug)]
 pub(crate) struct RunAgentInput<'a> {
@@ -26,6 +30,8 @@ pub(crate) struct RunAgentInput<'a> {
     pub(crate) messages: Vec<MessageMembers<'a>>,
     /// remaining top-level members in their original order
     pub(crate) members: Members<'a>,
+    /// the interrupts that the client's user was asked by a call or a message, by the client's ids
+    pub(crate) question_ids: Vec<Json<'static>>,
 }
 
 pub(crate) type MessageMembers<'a> = Members<'a>;

@@ -17,14 +17,16 @@ mod restored_ids;
 mod listed_messages;
 mod recorded_ids;
 mod call_ids;
+mod question_ids;
 mod client_ids;
 
 pub(super) use client_ids::ClientIds;
 pub(super) use id_use::IdUse;
-pub(super) use restored_ids::{restore_calls, restore_event_ids, restore_ids};
+pub(super) use question_ids::restore_answers;
+pub(super) use restored_ids::{restore_calls, restore_ids};
 
 use message_kind::{MessageKind, message_kind};
-use restored_ids::original_id;
+use restored_ids::{CallOriginal, original_id};
 
 use super::carry::GATEWAY_KEY;
 use super::report::TranslationReport;
@@ -326,6 +328,11 @@ impl MessageIdMap {
             Some((id.as_borrowed(), original_id(message, id, sort), sort))
         });
         MessageIdMap::from_ids(ids, id_use)
+    }
+
+    /// Creates the map from calls.
+    fn from_originals(calls: Vec<CallOriginal>, id_use: IdUse) -> MessageIdMap {
+        MessageIdMap::from_ids(calls.into_iter().map(|call| (call.id, call.original, MessageKind::Call)), id_use)
     }
 
     /// Creates the map from ids, and the original ones of those that were generated.

@@ -97,7 +97,7 @@ pub(crate) fn translate_input(
         state: get(&input.members, Field::State).map(|state| state.as_str().into()),
     });
     restore_reserved_ids(&mut input, client);
-    let mut known = ConversationState::from_messages(&input.messages, agent, &input.run_id);
+    let mut known = ConversationState::from_input(&input, agent);
     known.add_earlier_messages(client.earlier_messages(&input.messages));
     if let Some(tools) = tools {
         if let Some(refused) = tools.find_refusal(&input, client) {
@@ -106,7 +106,7 @@ pub(crate) fn translate_input(
         known.add_prior_calls(allowed_tools::collect_calls(&input.messages));
     }
     message_ids::restore_ids(&mut input.messages);
-    message_ids::restore_calls(&mut input.messages, agent);
+    message_ids::restore_calls(&mut input.messages);
     let ids = RunIds { thread_id: input.thread_id.clone().into_owned(), run_id: input.run_id.clone().into_owned() };
     let mut left_out = input_repair::repair_input(&mut input, agent)?;
     left_out += gateway_notes::remove_notes(&mut input, client, agent);
@@ -128,7 +128,7 @@ pub(crate) fn translate_with_notes(
     let mut input = decode_input(decode_utf8(body)?, client, fresh)?;
     restore_reserved_ids(&mut input, client);
     message_ids::restore_ids(&mut input.messages);
-    message_ids::restore_calls(&mut input.messages, agent);
+    message_ids::restore_calls(&mut input.messages);
     Ok(encode_input(input, agent).0)
 }
 
@@ -184,8 +184,10 @@ pub(crate) fn decode_input<'a>(
             set(message, MemberKey::Known(Field::Content), media);
         }
     }
+    let mut question_ids = Vec::new();
     if let Some(form) = client.interrupt_form() {
-        interrupts::apply_answers(form, &mut members, &mut messages);
+        question_ids = interrupts::apply_answers(form, &mut members, &mut messages);
+        message_ids::restore_answers(&mut members, &question_ids);
     }
     let context = get(&members, Field::Context).and_then(|context| match context.json_type() {
         JsonType::String => Some(context_from_text(context)),
@@ -203,7 +205,7 @@ pub(crate) fn decode_input<'a>(
             return refuse(format!("/{}", field.camel()), format!("must be {name}"));
         }
     }
-    Ok(RunAgentInput { thread_id, run_id, messages, members })
+    Ok(RunAgentInput { thread_id, run_id, messages, members, question_ids })
 }
 
 fn check_lists(mut lists: ListBudget, members: &Members<'_>) -> Result<(), RequestRefusal> {
@@ -296,7 +298,7 @@ fn unpack_input(
 
 /// Encodes the input; also returns what the agent cannot accept or does not see.
 pub(crate) fn encode_input(input: RunAgentInput<'_>, agent: PeerDialect) -> (String, LossCounts) {
-    let RunAgentInput { thread_id, run_id, messages, mut members } = input;
+    let RunAgentInput { thread_id, run_id, messages, mut members, .. } = input;
     let carries = CarryPolicy::for_request(agent);
     let mut written = message::write_by_policy(messages, agent, &carries);
     // Each hop declares its own protocol version.

@@ -15,12 +15,12 @@ use super::agent_error::AgentError;
 use super::allowed_tools::PriorCalls;
 use super::call_tracker::CallTracker;
 use super::carry::GATEWAY_KEY;
-use super::message_ids::{self, ClientIds, IdUse};
+use super::message_ids::{ClientIds, IdUse};
 use super::report::{BrokenRule, TranslationReport};
 use super::{RunIds, carry, conform, memory_limits};
 use crate::codec::json;
 use crate::dialect::{Dialect, EarlierMessages, PeerDialect, interrupts};
-use crate::event::input::MessageMembers;
+use crate::event::input::RunAgentInput;
 use crate::event::lane::ChunkLanes;
 use crate::event::owner::{ItemOwners, OwnerConflict};
 use crate::event::run::{OpenItem, RunEnding, RunItem, RunStateMachine, RunViolation};
@@ -94,15 +94,12 @@ impl ConversationState {
         self.retained_bytes
     }
 
-    /// Creates the state before the run with this id.
-    pub(super) fn from_messages(
-        messages: &[MessageMembers<'_>],
-        agent: PeerDialect,
-        run_id: &Json<'_>,
-    ) -> ConversationState {
+    /// Creates the state before the run of this request.
+    pub(super) fn from_input(input: &RunAgentInput<'_>, agent: PeerDialect) -> ConversationState {
         let mut call_tracker = CallTracker::default();
-        messages.iter().for_each(|message| call_tracker.observe_message(message));
-        let client_ids = ClientIds::from_messages(messages, IdUse::in_run(agent, messages, run_id));
+        input.messages.iter().for_each(|message| call_tracker.observe_message(message));
+        let id_use = IdUse::in_run(agent, &input.messages, &input.run_id);
+        let client_ids = ClientIds::from_messages(&input.messages, &input.question_ids, id_use);
         let retained_bytes = client_ids.heap_size() + call_tracker.heap_size();
         ConversationState { client_ids, call_tracker, retained_bytes, ..ConversationState::default() }
     }
@@ -119,7 +116,7 @@ impl ConversationState {
 
     /// Creates the state of a conversation of which only the agent is known.
     pub(super) fn of_agent(agent: PeerDialect) -> ConversationState {
-        let client_ids = ClientIds::from_messages(&[], IdUse::of_agent(agent));
+        let client_ids = ClientIds::from_messages(&[], &[], IdUse::of_agent(agent));
         ConversationState { client_ids, ..ConversationState::default() }
     }
 
@@ -164,7 +161,6 @@ impl RunGuard {
             ids,
             started_ids: [None, None],
             start_optional: agent.is_start_optional(),
-            // In separate lists, messages that an earlier hop renamed get their ids back.
             single_message_list: client.has_one_message_list,
             agent_error: None,
             retained_bytes: 0,
@@ -258,11 +254,7 @@ impl RunGuard {
             }
             _ => {}
         }
-        if self.single_message_list {
-            self.retained_bytes += self.conversation.client_ids.apply(&mut event, report);
-        } else {
-            message_ids::restore_event_ids(&mut event);
-        }
+        self.retained_bytes += self.conversation.client_ids.apply(&mut event, self.single_message_list, report);
         self.conversation.call_tracker.apply(&mut event, report);
         self.enforce_order(event, report, next);
     }

@@ -149,38 +149,91 @@ fn translate_hai(client: &str, messages: &str, events: &[&str]) -> Vec<String> {
     text.split("\n\n").filter_map(|frame| frame.strip_prefix("data: ")).map(str::to_owned).collect()
 }
 
-/// Seed 000 §3.3.2 prints one id for a call, `tool-123`.
+/// A history with the call that seed 000 §3.3.2 prints.
+const CALL_HISTORY: &str = concat!(
+    r#"{"id":"u1","role":"user","content":"问1"},"#,
+    r#"{"id":"msg-456","role":"assistant","toolCalls":[{"id":"tool-123","type":"function","function":{"name":"confirmAction","arguments":"{}"}}]},"#,
+    r#"{"id":"t1","role":"tool","toolCallId":"tool-123","content":"true"}"#,
+);
+
+const CALL: [&str; 4] = [
+    r#""type":"TOOL_CALL_START","toolCallId":"tool-123","toolCallName":"confirmAction","parentMessageId":"msg-456""#,
+    r#""type":"TOOL_CALL_ARGS","toolCallId":"tool-123","delta":"{\"action\":\"D\"}""#,
+    r#""type":"TOOL_CALL_END","toolCallId":"tool-123""#,
+    r#""type":"TOOL_CALL_RESULT","messageId":"x","toolCallId":"tool-123","content":"ok""#,
+];
+
+/// The type and the call of each event that names one.
+fn calls(events: &[String]) -> Vec<String> {
+    let named = events.iter().filter(|event| event.contains("toolCallId")).map(|event| members(event));
+    named.map(|event| [&event["type"], &event["toolCallId"]].map(|text| text.replace('"', "")).join(" ")).collect()
+}
+
+/// "TOOL_CALL_ARGS 拼接规则: 同一 toolCallId" (seed 001): whatever the two dialects, a client adds to the call of the earlier run.
 #[test]
 fn gives_clients_another_call_for_an_id_of_an_earlier_run() {
-    let history = concat!(
-        r#"{"id":"u1","role":"user","content":"问1"},"#,
-        r#"{"id":"msg-456","role":"assistant","toolCalls":[{"id":"tool-123","type":"function","function":{"name":"confirmAction","arguments":"{}"}}]},"#,
-        r#"{"id":"t1","role":"tool","toolCallId":"tool-123","content":"true"}"#,
-    );
-    let call = [
-        r#""type":"TOOL_CALL_START","toolCallId":"tool-123","toolCallName":"confirmAction","parentMessageId":"msg-456""#,
-        r#""type":"TOOL_CALL_ARGS","toolCallId":"tool-123","delta":"{\"action\":\"D\"}""#,
-        r#""type":"TOOL_CALL_END","toolCallId":"tool-123""#,
-        r#""type":"TOOL_CALL_RESULT","toolCallId":"tool-123","content":"ok""#,
-    ];
-    let calls = |events: &[String]| {
-        let named = events.iter().filter(|event| event.contains("toolCallId")).map(|event| members(event));
-        named.map(|event| [&event["type"], &event["toolCallId"]].map(|text| text.replace('"', "")).join(" ")).collect()
-    };
     // The client replaces a call's `metadata.diglot` with that of each event.
-    let sent = translate_hai("ag-ui", history, &call);
+    let sent = translate_hai("ag-ui", CALL_HISTORY, &CALL);
     let parents = sent.iter().filter(|event| event.contains("TOOL_CALL_") && event.contains("parentMessageId"));
     assert_eq!(parents.count(), 1);
     assert!(!sent.iter().any(|event| event.contains("TOOL_CALL_ARGS") && event.contains("metadata")), "{sent:?}");
-    for client in ["ag-ui", "ag-ui-0", "ag-ui-0.pin=0-0-45", "ag-ui-snake"] {
-        let sent: Vec<String> = calls(&translate_hai(client, history, &call));
-        let parts = ["START", "ARGS", "END", "RESULT"].map(|part| format!("TOOL_CALL_{part} tool-123:call"));
-        assert_eq!(sent, parts, "{client}");
+    type Translate = fn(&str, &str, &[&str]) -> Vec<String>;
+    let agents: [Translate; 2] = [translate_hai, |client, messages, events| translate(client, messages, events).0];
+    for run in agents {
+        for client in ["ag-ui", "ag-ui-0", "ag-ui-0.pin=0-0-45", "ag-ui-snake", "hai", "hai.string"] {
+            let parts = ["START", "ARGS", "END", "RESULT"].map(|part| format!("TOOL_CALL_{part} tool-123:call"));
+            assert_eq!(calls(&run(client, CALL_HISTORY, &CALL)), parts, "{client}");
+        }
+        // The result of a run that goes on belongs to the call of the run before.
+        assert_eq!(calls(&run("ag-ui", CALL_HISTORY, &CALL[3..])), ["TOOL_CALL_RESULT tool-123"]);
+        // In the first run with the id, it stays.
+        let first = run("ag-ui", r#"{"id":"u1","role":"user","content":"问1"}"#, &CALL[..1]);
+        assert_eq!(calls(&first)[0], "TOOL_CALL_START tool-123");
     }
-    // The result of a run that goes on belongs to the call of the run before.
-    let sent: Vec<String> = calls(&translate_hai("ag-ui", history, &call[3..]));
-    assert_eq!(sent, ["TOOL_CALL_RESULT tool-123"]);
-    // In the first run with the id, it stays.
-    let sent: Vec<String> = calls(&translate_hai("ag-ui", r#"{"id":"u1","role":"user","content":"问1"}"#, &call[..1]));
-    assert_eq!(sent[0], "TOOL_CALL_START tool-123");
+}
+
+/// In the message of the earlier run, the call would stand before the answer to that one.
+#[test]
+fn puts_a_call_behind_later_messages_than_its_parent() {
+    let (sent, _) = translate("hai", CALL_HISTORY, &[&CALL[..3], &CALL[..1], &TEXT].concat());
+    let parents = sent
+        .iter()
+        .filter(|event| event.contains("TOOL_CALL_START"))
+        .map(|call| members(call)["parentMessageId"].clone());
+    assert_eq!(parents.collect::<Vec<_>>(), [r#""msg-456:2""#; 2]);
+    let mut back = Stream::new(side("hai"), side("ag-ui"), Some(RunIds::new("t1", "r1")), SseLimits::default());
+    let mut out = Vec::new();
+    sent.iter().for_each(|event| back.push(format!("data: {event}\n\n").as_bytes(), NOW, &mut out).expect("a run"));
+    let out = String::from_utf8(out).expect("UTF-8");
+    assert!(out.contains(r#""parentMessageId":"msg-456""#) && !out.contains("msg-456:"), "{out}");
+    // A message that the client makes for a call is named after it.
+    let without_parent = CALL[0].replace(r#","parentMessageId":"msg-456""#, "");
+    let (sent, _) = translate("hai", CALL_HISTORY, &[&without_parent]);
+    let call = sent.iter().find(|event| event.contains("TOOL_CALL_START")).expect("a call");
+    assert!(!members(call).contains_key("parentMessageId"), "{call}");
+}
+
+/// Interrupt ids are "unique per run" (specs §2), and the client has the question of the earlier one.
+#[test]
+fn gives_clients_another_question_for_an_interrupt_id_of_an_earlier_run() {
+    let finish = r#""type":"RUN_FINISHED","outcome":{"type":"interrupt","interrupts":[{"id":"i","reason":"confirm"}]}"#;
+    let history = |call: &str, answer: &str| {
+        format!(
+            r#"{{"id":"{call}","role":"assistant","toolCalls":[{{"id":"{call}","type":"function","function":{{"name":"confirmAction","arguments":"{{}}"}}}}]}},{{"id":"{answer}","role":"tool","toolCallId":"{call}","content":"\"{answer}\""}}"#
+        )
+    };
+    let once = history("interrupt:i", "是");
+    let twice = format!("{once},{}", history("interrupt:i:call", "否"));
+    for client in ["hai", "ag-ui-0", "ag-ui-0.pin=0-0-35", "cloudbase", "ag-ui-snake"] {
+        for (history, id) in [("", "interrupt:i"), (&once, "interrupt:i:call"), (&twice, "interrupt:i:call:2")] {
+            let calls = calls(&translate(client, history, &[finish]).0);
+            assert_eq!(calls[0], format!("TOOL_CALL_START {id}"), "{client}");
+        }
+        let body = format!(r#"{{"threadId":"t1","runId":"r1","messages":[{twice}]}}"#);
+        let ids = RunIds::new("t1", "r1");
+        let sent = request::translate_request(body.as_bytes(), side(client), side("ag-ui"), &ids).expect("a request");
+        let sent = members(&sent.body);
+        assert_eq!(sent["resume"], r#"[{"interruptId":"i","payload":"否","status":"resolved"}]"#, "{client}");
+        assert_eq!(sent["messages"], "[]", "{client}");
+    }
 }

@@ -21,7 +21,7 @@ pub(super) struct LastMessage {
     last: Option<Json<'static>>,
     /// the message that a call makes because its text has not begun
     call_message: Option<Json<'static>>,
-    /// the client's messages, by id; the highest number that follows the id of one
+    /// the client's messages, by id; the highest number that follows the id of one, or 0 if it is of an earlier run
     counts: IdMap<u32>,
     id_bytes: usize,
     /// open texts, by the agent's id
@@ -105,26 +105,33 @@ impl LastMessage {
 
     /// Adds a message for what has this id, and returns the message's own.
     pub(crate) fn add_for(&mut self, id: &Json<'static>) -> Json<'static> {
-        let mut number = self.counts.get(id).copied().unwrap_or(0);
+        let is_new = !self.counts.contains(id);
+        let mut number = self.counts.get(id).copied().unwrap_or(0).max(1);
         let mut message = id.clone();
         while self.counts.contains(&message) {
             number += 1;
             message = id.with_suffix(&format!(":{number}"));
         }
         self.add(&message);
-        if number > 0 {
+        if !is_new {
             self.counts.insert(id.clone(), number);
         }
         message
     }
 
+    /// Returns true if the client has the message from an earlier run, and this one has not begun its own.
+    pub(crate) fn is_earlier(&self, message: &Json<'_>) -> bool {
+        self.counts.get(message) == Some(&0)
+    }
+
     /// Adds the message of a text that has not begun, for the call that makes it.
-    pub(crate) fn add_for_call(&mut self, id: &Json<'static>) {
+    pub(crate) fn add_for_call(&mut self, id: &Json<'static>) -> Json<'static> {
         let message = self.add_for(id);
         if message != *id {
             self.added.insert(id.clone(), message.clone());
         }
-        self.call_message = Some(message);
+        self.call_message = Some(message.clone());
+        message
     }
 
     /// Returns true if calls without a parent are in this message, which a call made.
@@ -135,7 +142,7 @@ impl LastMessage {
     /// Records the messages of earlier runs, whose ids the client has too.
     pub(crate) fn record_earlier(&mut self, earlier: &EarlierMessages) {
         for message in &earlier.messages {
-            self.counts.insert(message.id.clone(), 1);
+            self.counts.insert(message.id.clone(), 0);
         }
     }
 
@@ -221,9 +228,12 @@ impl LastMessage {
     }
 
     fn count(&mut self, message: &Json<'static>) {
-        if !self.counts.contains(message) {
-            self.id_bytes += memory_limits::text_cost(message.as_str());
-            self.counts.insert(message.clone(), 1);
+        match self.counts.get_mut(message) {
+            Some(number) => *number = (*number).max(1),
+            None => {
+                self.id_bytes += memory_limits::text_cost(message.as_str());
+                self.counts.insert(message.clone(), 1);
+            }
         }
     }
 }

@@ -9,7 +9,7 @@ use super::blocks::{BLOCKS_NOTE, FIRST_PART, MESSAGE_NOTE};
 use super::part_calls::{add_calls, carried_member, part_origin};
 use crate::codec::json;
 use crate::dialect::carry;
-use crate::event::input::{ACTIVITY, ASSISTANT, MessageMembers, REASONING, USER, has_role};
+use crate::event::input::{ACTIVITY, ASSISTANT, CALL_SUFFIX, MessageMembers, REASONING, TEXT_SUFFIX, USER, has_role};
 use crate::event::{Field, IdMap, Json, JsonType, MemberKey, Members, get, get_owned, remove, set};
 
 /// A message of the agent.
@@ -193,10 +193,14 @@ fn restore_messages(messages: &mut Vec<MessageMembers<'_>>, dialect: &str) {
     }
 }
 
-/// Returns the message whose next part has this id. Clients before 0.0.59 do not keep metadata, so only the id shows it.
+/// Returns the message whose next part has this id. Clients before 0.0.59 do not keep metadata, so only the id shows it. Ids
+/// that were made for messages of later runs have numbers, too.
 fn unnoted_origin(id: &Json<'_>, found: &WholeMessages) -> Option<Json<'static>> {
     let id = id.text()?;
     let (origin, number) = id.rsplit_once(':')?;
+    if origin.rsplit_once(':').is_some_and(|(_, suffix)| [TEXT_SUFFIX, CALL_SUFFIX].contains(&suffix)) {
+        return None;
+    }
     let origin = Json::string(origin);
     let number: usize = number.parse().ok()?;
     let is_next = found.last_with_id(&origin).is_some_and(|at| found.wholes[at].texts.len() + 1 == number);

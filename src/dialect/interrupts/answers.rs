@@ -19,12 +19,13 @@ struct InterruptAnswers {
     message_positions: HashSet<usize>,
 }
 
-/// Moves answers into `resume`, and removes the calls and messages that represent interrupts.
+/// Moves answers into `resume`, and removes the calls and messages that represent interrupts; returns the ids of those.
 pub(crate) fn apply_answers(
     form: InterruptForm,
     members: &mut Members<'_>,
     messages: &mut Vec<MessageMembers<'static>>,
-) {
+) -> Vec<Json<'static>> {
+    let question_ids = collect_question_ids(form, messages);
     let before = get(members, Field::Resume).cloned().map(Json::into_owned);
     let mut all: Vec<_> = before.as_ref().and_then(json::parse_elements).unwrap_or_default();
     let known: IdMap<()> =
@@ -45,6 +46,20 @@ pub(crate) fn apply_answers(
         }
         !(has_role(message, ASSISTANT) && remove_interrupt_calls(message) && is_empty_message(message))
     });
+    question_ids
+}
+
+/// Returns the interrupts of all runs, oldest first. A client may send the answer to a call without the call.
+fn collect_question_ids(form: InterruptForm, messages: &[MessageMembers<'_>]) -> Vec<Json<'static>> {
+    let mut question_ids: IdMap<()> = IdMap::default();
+    for message in messages {
+        let answered = get(message, Field::ToolCallId).filter(|_| has_role(message, TOOL)).and_then(interrupt_id);
+        let ids = interrupts_of_message(message).into_iter().chain(answered).chain(question_id(form, message));
+        for id in ids {
+            question_ids.insert(id, ());
+        }
+    }
+    question_ids.drain().map(|(id, ())| id).collect()
 }
 
 /// Returns the `resume` entries for the last run. If there is an answer or a message, unanswered interrupts are

@@ -1,23 +1,25 @@
 //! Makes the ids of tool calls unique if an agent uses one in several runs, as seed 000 §3.3.2 prints one (`tool-123`).
 //!
-//! The real client keeps the calls of a conversation by id: arguments of a second call `c` would follow those of the
-//! first, and its result would stand behind that. A call that starts with an id of an earlier run is renamed to
-//! `<id>:call`, with the agent's id in `metadata.diglot.toolCallId`. What names a call without starting it means the
-//! last one: a run that goes on after an answer of the user sends the result of an earlier run's call.
+//! Every client adds arguments to the call with their id (seed 000 §4.1 "HAI会自动拼接数据", seed 001 "同一 toolCallId",
+//! `specs/ag-ui-1.0.md` §3.4): those of a second call `c` would follow those of the first, its result would stand
+//! behind that, and nobody would be asked. So a call that starts with an id of an earlier run is renamed to
+//! `<id>:call`, whatever the agent's dialect, with the agent's id in `metadata.diglot.toolCallId`. What names a call
+//! without starting it means the last one: a run that goes on after an answer of the user sends the result of an
+//! earlier run's call.
 
 use super::id_use::IdUse;
 use super::message_kind::MessageKind;
 use super::restored_ids::original_call_ids;
 use super::{MessageIdMap, MessageStart, rename_member};
 use crate::codec::json;
-use crate::event::input::{INTERRUPTS, MessageMembers, PENDING_CALLS, TOOL, has_role};
+use crate::event::input::{INTERRUPTS, MessageMembers, PENDING_CALLS};
 use crate::event::{Event, EventRepair, EventType, Field, Json, MemberKey, get, set};
 use crate::translate::call_arguments::edit_calls;
 use crate::translate::carry::{self, GATEWAY_KEY};
 use crate::translate::memory_limits;
 use crate::translate::message::to_array;
 use crate::translate::report::TranslationReport;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 /// The names of calls, which are other ones than those of messages.
 #[derive(Clone, Debug, Default)]
@@ -25,27 +27,27 @@ pub(super) struct CallIdMap(pub(super) MessageIdMap);
 
 impl CallIdMap {
     pub(super) fn from_messages(messages: &[MessageMembers<'_>], id_use: IdUse) -> CallIdMap {
-        let mut ids = Vec::new();
-        if id_use.may_repeat() {
-            let calls = original_call_ids(messages);
-            let known: HashSet<_> = calls.iter().map(|call| call.id.as_str()).collect();
-            // A client may send the result of a call without the call.
-            let answered = messages.iter().filter(|message| has_role(message, TOOL));
-            let answered = answered.filter_map(|message| get(message, Field::ToolCallId));
-            let unknown = answered.filter(|id| !known.contains(id.as_str())).cloned();
-            ids.extend(unknown.map(|id| (id.into_owned(), None, MessageKind::Call)));
-            ids.extend(calls.into_iter().map(|call| (call.id, call.original, MessageKind::Call)));
-        }
-        CallIdMap(MessageIdMap::from_ids(ids, id_use))
+        let calls = original_call_ids(messages);
+        // Without earlier calls, those of an agent that uses each id once need no names.
+        let id_use = if calls.is_empty() { id_use } else { IdUse::REPEATED };
+        CallIdMap(MessageIdMap::from_originals(calls, id_use))
     }
 
-    /// Renames the calls of an event; returns about the bytes of the ids that it keeps.
-    pub(super) fn apply(&mut self, event: &mut Event<'_>, report: &mut TranslationReport) -> usize {
+    /// Renames the calls of an event; returns about the bytes of the ids that it keeps. `names_message` is true if the
+    /// message of a call without a parent keeps the agent's id.
+    pub(super) fn apply(
+        &mut self,
+        event: &mut Event<'_>,
+        names_message: bool,
+        report: &mut TranslationReport,
+    ) -> usize {
         if !self.0.id_use.may_repeat() {
             return 0;
         }
         match event.kind {
-            EventType::ToolCallStart | EventType::ToolCallChunk => return self.rename_start(event, report),
+            EventType::ToolCallStart | EventType::ToolCallChunk => {
+                return self.rename_start(event, names_message, report);
+            }
             EventType::ToolCallArgs | EventType::ToolCallEnd | EventType::ToolCallResult => {
                 self.rename_reference(event, Field::ToolCallId, report);
             }
@@ -67,7 +69,7 @@ impl CallIdMap {
         0
     }
 
-    fn rename_start(&mut self, event: &mut Event<'_>, report: &mut TranslationReport) -> usize {
+    fn rename_start(&mut self, event: &mut Event<'_>, names_message: bool, report: &mut TranslationReport) -> usize {
         let Some(id) = event.get(Field::ToolCallId).cloned() else { return 0 };
         // Only the first chunk of a call has the name of its tool.
         if event.kind == EventType::ToolCallChunk && event.get(Field::ToolCallName).is_none() {
@@ -77,7 +79,8 @@ impl CallIdMap {
         let count = self.0.claims.len();
         if let Some(name) = self.0.resolve_start(&id, MessageKind::Call, MessageStart::Event, None) {
             // The client would name the message that it creates for the call after the new name.
-            if event.kind == EventType::ToolCallStart && event.get(Field::ParentMessageId).is_none() {
+            let is_start = event.kind == EventType::ToolCallStart;
+            if names_message && is_start && event.get(Field::ParentMessageId).is_none() {
                 event.set(Field::ParentMessageId, id.clone().into_owned());
             }
             rename_member(event, Field::ToolCallId, name, report);

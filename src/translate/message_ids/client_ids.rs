@@ -1,32 +1,51 @@
 //! The ids that the client has for the agent's messages and calls.
 
 use super::call_ids::CallIdMap;
+use super::question_ids::QuestionIds;
+use super::restored_ids::restore_event_ids;
 use super::{IdUse, MessageIdMap};
-use crate::event::Event;
 use crate::event::input::MessageMembers;
+use crate::event::{Event, EventType, Json};
 use crate::translate::report::TranslationReport;
 use serde_json::Value;
 
 const CALLS: &str = "call_ids";
+const QUESTIONS: &str = "question_ids";
 
 #[derive(Clone, Debug, Default)]
 pub(in crate::translate) struct ClientIds {
     messages: MessageIdMap,
     calls: CallIdMap,
+    questions: QuestionIds,
 }
 
 impl ClientIds {
-    /// Creates the ids from the messages before a run, whose metadata contains the original ones.
-    pub(crate) fn from_messages(messages: &[MessageMembers<'_>], id_use: IdUse) -> ClientIds {
+    /// Creates the ids from the messages before a run, whose metadata contains the original ones, and from the
+    /// interrupts that the client's user was asked.
+    pub(crate) fn from_messages(
+        messages: &[MessageMembers<'_>],
+        question_ids: &[Json<'_>],
+        id_use: IdUse,
+    ) -> ClientIds {
         let calls = CallIdMap::from_messages(messages, id_use.clone());
-        ClientIds { messages: MessageIdMap::from_messages(messages, id_use), calls }
+        let questions = QuestionIds::from_questions(question_ids);
+        ClientIds { messages: MessageIdMap::from_messages(messages, id_use), calls, questions }
     }
 
-    /// Renames the ids of an event; returns about the bytes of the calls' ids that it keeps.
-    pub(crate) fn apply(&mut self, event: &mut Event<'_>, report: &mut TranslationReport) -> usize {
+    /// Renames the ids of an event; returns about the bytes of the calls' ids that it keeps. `has_one_list` is true if
+    /// the client keeps all kinds of messages in one list.
+    pub(crate) fn apply(&mut self, event: &mut Event<'_>, has_one_list: bool, report: &mut TranslationReport) -> usize {
         // First, since the ids of some messages are made of the agent's ids of calls.
-        self.messages.apply(event, report);
-        self.calls.apply(event, report)
+        if has_one_list {
+            self.messages.apply(event, report);
+        } else {
+            // Messages that an earlier hop renamed get their ids back.
+            restore_event_ids(event);
+        }
+        if event.kind == EventType::RunFinished {
+            self.questions.rename_interrupts(event, report);
+        }
+        self.calls.apply(event, has_one_list && self.messages.id_use.may_repeat(), report)
     }
 
     /// Renames the message of a content event whose missing start the guard adds.
@@ -41,22 +60,24 @@ impl ClientIds {
 
     /// Returns about the bytes that it has allocated.
     pub(crate) fn heap_size(&self) -> usize {
-        self.messages.heap_size() + self.calls.0.heap_size()
+        self.messages.heap_size() + self.calls.0.heap_size() + self.questions.0.heap_size()
     }
 
     /// Returns the ids as JSON, for recordings.
     pub(crate) fn to_recorded(&self) -> Value {
         let mut recorded = self.messages.to_recorded();
         recorded[CALLS] = self.calls.0.to_recorded();
+        recorded[QUESTIONS] = self.questions.0.to_recorded();
         recorded
     }
 
-    /// Reads what [`ClientIds::to_recorded`] returned, or before call ids were recorded.
+    /// Reads what [`ClientIds::to_recorded`] returned, or before the ids of calls and questions were recorded.
     pub(crate) fn from_recorded(recorded: &Value) -> Option<ClientIds> {
-        let calls = match &recorded[CALLS] {
-            Value::Null => CallIdMap::default(),
-            calls => CallIdMap(MessageIdMap::from_recorded(calls)?),
+        let read = |name: &str| match &recorded[name] {
+            Value::Null => Some(MessageIdMap::default()),
+            ids => MessageIdMap::from_recorded(ids),
         };
-        Some(ClientIds { messages: MessageIdMap::from_recorded(recorded)?, calls })
+        let (calls, questions) = (CallIdMap(read(CALLS)?), QuestionIds(read(QUESTIONS)?));
+        Some(ClientIds { messages: MessageIdMap::from_recorded(recorded)?, calls, questions })
     }
 }

@@ -23,6 +23,8 @@ pub(in crate::translate) enum IdUse {
 }
 
 impl IdUse {
+    pub(super) const REPEATED: IdUse = IdUse::Repeated { may_be_ag_ui: false, activity_suffix: None };
+
     /// Returns the use of an agent in the first run of a thread.
     pub(crate) fn of_agent(agent: PeerDialect) -> Self {
         let is_of_ag_ui = agent.dialect.is_canonical() || agent.dialect.is_versioned();

@@ -1,9 +1,7 @@
 //! The kinds of messages that have ids of one list, and calls, which have a list of their own.
 
-use crate::event::input::{ACTIVITY, REASONING, TOOL};
+use crate::event::input::{ACTIVITY, CALL_SUFFIX, REASONING, TEXT_SUFFIX, TOOL};
 use crate::event::{EventType, Field, Json, Members, get};
-
-pub(super) const CALL: &str = "call";
 
 /// The kinds of messages that share one list in the client, and of what else has ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -19,11 +17,11 @@ pub(in crate::translate) enum MessageKind {
 impl MessageKind {
     pub(super) const fn suffix(self) -> &'static str {
         match self {
-            MessageKind::Text => "text",
+            MessageKind::Text => TEXT_SUFFIX,
             MessageKind::Reasoning => REASONING,
             MessageKind::Activity => ACTIVITY,
             MessageKind::ToolResult => TOOL,
-            MessageKind::Call => CALL,
+            MessageKind::Call => CALL_SUFFIX,
         }
     }
 

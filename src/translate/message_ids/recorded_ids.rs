@@ -1,13 +1,10 @@
 //! The map as JSON, for recordings: what it knows before a run begins is part of the run's input.
 
-use super::message_kind::CALL;
 use super::{IdClaim, IdUse, MessageIdMap, MessageKind, NamedMessages};
 use crate::codec::json;
 use crate::event::Json;
-use crate::event::input::{ACTIVITY, REASONING, TOOL};
+use crate::event::input::{ACTIVITY, CALL_SUFFIX, REASONING, TEXT_SUFFIX, TOOL};
 use serde_json::{Value, json};
-
-const TEXT: &str = "text";
 
 impl MessageIdMap {
     /// Returns how ids are used, and a list of `[id, kind or null, is generated, [messages of a kind, …]]`.
@@ -84,8 +81,8 @@ impl IdUse {
 
 fn find_kind(recorded: &Value) -> Option<MessageKind> {
     match recorded.as_str()? {
-        TEXT => Some(MessageKind::Text),
-        CALL => Some(MessageKind::Call),
+        TEXT_SUFFIX => Some(MessageKind::Text),
+        CALL_SUFFIX => Some(MessageKind::Call),
         REASONING | ACTIVITY | TOOL => recorded.as_str().map(MessageKind::from_role),
         _ => None,
     }

@@ -1,11 +1,9 @@
 //! Restores the agent's ids, in requests and for sides with separate ids for each kind.
 
-use super::id_use::IdUse;
-use super::message_kind::{CALL, MessageKind, message_kind};
+use super::message_kind::{MessageKind, message_kind};
 use crate::codec::json;
-use crate::dialect::PeerDialect;
-use crate::event::input::MessageMembers;
-use crate::event::{Event, EventType, Field, Json, MemberKey, Members, get, remove, set};
+use crate::event::input::{CALL_SUFFIX, MessageMembers, TOOL, has_role};
+use crate::event::{Event, EventType, Field, IdMap, Json, MemberKey, Members, get, remove, set};
 use crate::translate::call_arguments::edit_calls;
 use crate::translate::carry::{self, GATEWAY_KEY};
 use crate::translate::message::to_array;
@@ -45,34 +43,62 @@ pub(super) struct CallOriginal {
     pub(super) original: Option<Json<'static>>,
 }
 
-/// Returns the calls of a request. A client without metadata (before 0.0.59, or of another dialect) has lost the note:
-/// there the form of the id counts, if an earlier call has the agent's id itself.
-pub(super) fn original_call_ids(messages: &[MessageMembers<'_>]) -> Vec<CallOriginal> {
-    let mut own_ids = HashSet::new();
-    let mut found = Vec::new();
-    let calls = messages.iter().filter_map(|message| get(message, Field::ToolCalls).and_then(json::parse_elements));
-    for call in calls.flatten() {
-        let Some(id) = json::parse_member(&call, Field::Id.camel()) else { continue };
-        let Some(text) = id.text() else { continue };
-        let metadata = json::parse_member(&call, Field::Metadata.camel());
-        let from_note = metadata.and_then(|metadata| carried_id(&metadata, Field::ToolCallId));
-        let by_form = || {
-            let (own, _) = text.rsplit_once(':').filter(|(_, number)| *number != CALL).unwrap_or((&text, ""));
-            let own = own.strip_suffix(CALL)?.strip_suffix(':')?;
-            own_ids.contains(own).then(|| Json::string(own))
-        };
-        let original = from_note.or_else(by_form).filter(|own| is_renamed_from(&id, own, MessageKind::Call));
+/// Ids that were not generated.
+#[derive(Default)]
+pub(super) struct OwnIds(HashSet<String>);
+
+impl OwnIds {
+    /// Returns the next id with the one from which it was made. A client without metadata (before 0.0.59, or of another
+    /// dialect) has lost the note: there the form of the id counts, if an earlier one is the agent's id itself.
+    pub(super) fn find_original(&mut self, id: &Json<'_>, metadata: Option<&Json<'_>>) -> Option<CallOriginal> {
+        let text = id.text()?;
+        let from_note = metadata.and_then(|metadata| carried_id(metadata, Field::ToolCallId));
+        let from_note = from_note.filter(|own| is_renamed_from(id, own, MessageKind::Call));
+        let original = from_note.or_else(|| self.find_by_form(&text).map(Json::string));
         if original.is_none() {
-            own_ids.insert(text.into_owned());
+            self.0.insert(text.into_owned());
         }
-        found.push(CallOriginal { id: id.into_owned(), original });
+        Some(CallOriginal { id: id.clone().into_owned(), original })
+    }
+
+    /// Finds the id with some suffixes less, since each hop may have added one.
+    fn find_by_form<'a>(&self, id: &'a str) -> Option<&'a str> {
+        let mut own = id;
+        while own == id || !self.0.contains(own) {
+            let (name, _) = own.rsplit_once(':').filter(|(_, number)| *number != CALL_SUFFIX).unwrap_or((own, ""));
+            own = name.strip_suffix(CALL_SUFFIX)?.strip_suffix(':')?;
+        }
+        is_renamed_from(&Json::string(id), &Json::string(own), MessageKind::Call).then_some(own)
+    }
+}
+
+/// Returns the calls of a request, and those of which it has only the result.
+pub(super) fn original_call_ids(messages: &[MessageMembers<'_>]) -> Vec<CallOriginal> {
+    let mut own_ids = OwnIds::default();
+    let mut called: IdMap<()> = IdMap::default();
+    let mut found = Vec::new();
+    for message in messages {
+        for call in get(message, Field::ToolCalls).and_then(json::parse_elements).unwrap_or_default() {
+            let Some(id) = json::parse_member(&call, Field::Id.camel()) else { continue };
+            let metadata = json::parse_member(&call, Field::Metadata.camel());
+            found.extend(own_ids.find_original(&id, metadata.as_ref()));
+            called.insert(id.into_owned(), ());
+        }
+        let answered = get(message, Field::ToolCallId).filter(|id| has_role(message, TOOL) && !called.contains(id));
+        found.extend(answered.and_then(|id| own_ids.find_original(id, None)));
     }
     found
 }
 
 /// Restores an agent's ids of calls, in the calls and in what answers them.
-pub(in crate::translate) fn restore_calls(messages: &mut [MessageMembers<'_>], agent: PeerDialect) {
-    if !IdUse::of_agent(agent).may_repeat() {
+pub(in crate::translate) fn restore_calls(messages: &mut [MessageMembers<'_>]) {
+    // Most requests have no such id.
+    let may_be_renamed = |message: &MessageMembers<'_>| {
+        [Field::ToolCalls, Field::ToolCallId]
+            .iter()
+            .any(|field| get(message, *field).is_some_and(|own| own.as_str().contains(":call")))
+    };
+    if !messages.iter().any(may_be_renamed) {
         return;
     }
     let calls = original_call_ids(messages).into_iter();

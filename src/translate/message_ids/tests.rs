@@ -405,15 +405,45 @@ fn listed_calls_have_the_names_that_the_client_knows() {
     assert!(!json!(sent).to_string().contains(":call"), "{sent:?}");
 }
 
+/// "Known toolCallId → entry reused, arguments kept" (specs §3.4): the client would add to the call of the earlier run.
 #[test]
-fn calls_of_ag_ui_agents_keep_their_ids() {
+fn calls_of_ag_ui_agents_are_calls_of_their_runs() {
     let ids = r#""threadId":"t","runId":"r""#;
     let [start, end] = ["RUN_STARTED", "RUN_FINISHED"].map(|kind| format!(r#"{{"type":"{kind}",{ids}}}"#));
     let call = r#"{"type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"f","parentMessageId":"m"}"#;
+    let arguments = r#"{"type":"TOOL_CALL_ARGS","toolCallId":"c","delta":"{}"}"#;
     let mut client = Client::new("ag-ui");
     for _ in 1..=2 {
-        client.ask("Q", &[&*start, call, CALL[2], &*end]);
+        client.ask("Q", &[&*start, call, arguments, CALL[2], &*end]);
     }
     let calls = client.messages.iter().filter_map(|message| message["toolCalls"].as_array()).flatten();
-    assert!(calls.clone().count() == 2 && calls.map(|call| &call["id"]).all(|id| id == "c"));
+    let calls: Vec<_> = calls.map(|call| (&call["id"], &call["function"]["arguments"])).collect();
+    assert_eq!(calls, [(&json!("c"), &json!("{}")), (&json!("c:call"), &json!("{}"))]);
+    let sent = client.ask("Q", &[&*start, &*end]);
+    assert!(!json!(sent).to_string().contains(":call"), "{sent:?}");
+}
+
+/// Seed 003 prints messages without `toolCalls`, so the answer alone names the call.
+#[test]
+fn answers_without_their_calls_name_the_agents_call() {
+    let mut client = Client::new("hai");
+    let answer = |id: &str, call: &str| json!({"id": id, "role": "tool", "toolCallId": call, "content": "{}"});
+    client.messages = vec![answer("a1", "call-1"), answer("a2", "call-1:call"), answer("a3", "call-1:call:2")];
+    let call = CALL.map(|event| event.replace(r#""toolCallId":"c""#, r#""toolCallId":"call-1""#));
+    let sent = client.ask("Q", &[START, &call[0], &call[2], FINISH]);
+    let answered: Vec<_> = sent.iter().filter_map(|message| message["toolCallId"].as_str()).collect();
+    assert_eq!(answered, ["call-1"; 3]);
+    assert_eq!(client.messages.last().expect("a call")["toolCalls"][0]["id"], "call-1:call:3");
+}
+
+/// Each of two gateways may have added to an id.
+#[test]
+fn calls_of_several_hops_have_the_agents_id() {
+    let call = |id: &str| json!({"id": id, "type": "function", "function": {"name": "f", "arguments": "{}"}});
+    let mut client = Client::new("hai");
+    let calls = ["c", "c:call", "c:call:call", "c:call:call:2", "d:call", "c:call:x"].map(call);
+    client.messages = vec![json!({"id": "m", "role": "assistant", "toolCalls": calls})];
+    let sent = client.ask("Q", &[START, FINISH]);
+    let ids: Vec<_> = sent[0]["toolCalls"].as_array().expect("calls").iter().map(|call| &call["id"]).collect();
+    assert_eq!(ids, ["c", "c", "c", "c", "d:call", "c:call:x"]);
 }

@@ -9,6 +9,9 @@ export const VERSIONS = ["0.0.35", "0.0.39", "0.0.42", "0.0.45", "0.0.47", "0.0.
 const require = createRequire(new URL("../versions/package.json", import.meta.url));
 const HttpAgent = Object.fromEntries(VERSIONS.map((version) => [version, require(`client-${version}`).HttpAgent]));
 
+/** The HttpAgent of a version. */
+export const clientOf = (version) => HttpAgent[version];
+
 /** A server that answers every POST with the body stored under its path. */
 export async function startBodies() {
   const bodies = new Map();

@@ -36,12 +36,21 @@ impl HaiAdapter {
             (shown, _) => {
                 self.leave_message(&mut released);
                 let message = shown.unwrap_or_else(|| call.get_or_empty(Field::ToolCallId));
+                self.kept_messages.record_message(&message);
+                // In the client's message of an earlier run, the call would stand before what was said since.
+                let is_earlier =
+                    parent.is_some() && !self.last_message.is_native() && self.last_message.is_earlier(&message);
+                let message = match is_earlier {
+                    true => self.last_message.add_for_call(&message),
+                    false => {
+                        self.last_message.add(&message);
+                        message
+                    }
+                };
                 if let Some(parent) = parent.filter(|parent| *parent != message) {
-                    call.set(Field::ParentMessageId, message.clone());
+                    call.set(Field::ParentMessageId, message);
                     call.members.push((carry::extension_key(Field::ParentMessageId.camel()), parent));
                 }
-                self.last_message.add(&message);
-                self.kept_messages.record_message(&message);
             }
         }
         if !self.last_message.is_native() {
