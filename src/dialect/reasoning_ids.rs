@@ -13,7 +13,12 @@ pub(crate) const NAMELESS_NOTE: &str = "$nameless";
 
 #[derive(Debug, Default)]
 pub(crate) struct ReasoningIds {
-    run_id: Option<Json<'static>>,
+    /// of the request
+    request_run_id: Option<Json<'static>>,
+    /// of the run's start
+    started_run_id: Option<Json<'static>>,
+    /// whether a run has begun, maybe without its start, and has not ended
+    is_running: bool,
     id_count: u32,
     span_id: Option<Json<'static>>,
     /// the open message, or the last one in the span
@@ -21,10 +26,27 @@ pub(crate) struct ReasoningIds {
 }
 
 impl ReasoningIds {
-    /// Bases generated ids on the run's ids.
-    pub(crate) fn start_run(&mut self, event: &Event<'_>) {
-        let run = event.get(Field::RunId).filter(|id| !id.is_str("")).cloned().map(Json::into_owned);
-        *self = ReasoningIds { run_id: run, ..ReasoningIds::default() };
+    /// Bases generated ids on the run's id, which is that of the request if there is one: the client's start has it.
+    pub(crate) fn set_run_id(&mut self, run_id: &Json<'static>) {
+        self.request_run_id = Some(run_id.clone());
+    }
+
+    /// Reads the boundaries of runs. A start that comes late ends no thinking.
+    pub(crate) fn observe(&mut self, event: &Event<'_>) {
+        match event.kind {
+            EventType::RunStarted if !self.is_running => {
+                let run_id = event.get(Field::RunId).filter(|id| !id.is_str("")).cloned().map(Json::into_owned);
+                let request_run_id = self.request_run_id.take();
+                *self = ReasoningIds {
+                    request_run_id,
+                    started_run_id: run_id,
+                    is_running: true,
+                    ..ReasoningIds::default()
+                };
+            }
+            EventType::RunFinished | EventType::RunError => self.is_running = false,
+            _ => {}
+        }
     }
 
     /// Adds a missing id to a thinking event.
@@ -71,8 +93,10 @@ impl ReasoningIds {
     }
 
     fn next_id(&mut self) -> Json<'static> {
+        self.is_running = true;
         self.id_count += 1;
-        let run = self.run_id.clone().unwrap_or_else(|| Json::string("run"));
+        let run = self.request_run_id.as_ref().or(self.started_run_id.as_ref());
+        let run = run.cloned().unwrap_or_else(|| Json::string("run"));
         run.with_suffix(&format!(":reasoning:{}", self.id_count))
     }
 }

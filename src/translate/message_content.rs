@@ -19,8 +19,12 @@ pub(super) fn read<'a>(canonical: &mut Members<'a>, own: &mut Members<'a>, role:
     // An agent of a versioned dialect that sends an object breaks a rule, which the guard counts.
     let takes_object = takes_any && (role == ACTIVITY || dialect.is_versioned());
     let takes_parts = takes_any || (role == USER && parts_form == ContentParts::OfUser);
+    // "content: string | InputContent[]" (seed 001, 消息类型), also of no parts.
+    let takes_empty = dialect.is_versioned() && role == USER;
     let takes = |content: &&Json<'_>| {
-        (takes_parts && content_parts::is_parts(content)) || (takes_object && content.json_type() == JsonType::Object)
+        (takes_parts && content_parts::is_parts(content))
+            || (takes_object && content.json_type() == JsonType::Object)
+            || (takes_empty && is_empty_list(content))
     };
     if let Some(content) = get(canonical, Field::Content).filter(|content| is_structured(content) && !takes(content)) {
         // A result without elements is a value of its own.

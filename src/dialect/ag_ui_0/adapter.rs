@@ -109,6 +109,7 @@ impl DialectAdapter for AgUi0Adapter {
         mut parts: IncomingEvent<'_>,
         sink: &mut dyn CanonicalSink,
     ) -> Result<(), UnreadableEvent> {
+        self.reasoning_ids.observe(&parts.event);
         if row.kind == EventType::Raw
             && let Some(event) = downgrade::unwrap_raw(&parts.event)
         {
@@ -129,10 +130,12 @@ impl DialectAdapter for AgUi0Adapter {
         self.reopened_ids.record_earlier(earlier);
     }
 
+    fn set_run_id(&mut self, run_id: &Json<'static>) {
+        self.reasoning_ids.set_run_id(run_id);
+    }
+
     fn observe(&mut self, event: &Event<'_>) {
-        if event.kind == EventType::RunStarted {
-            self.reasoning_ids.start_run(event);
-        }
+        self.reasoning_ids.observe(event);
     }
 
     fn take_losses(&mut self) -> Vec<EventLoss> {

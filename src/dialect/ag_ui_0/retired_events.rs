@@ -9,7 +9,7 @@ use crate::dialect::event_parts::IncomingEvent;
 use crate::dialect::reasoning_ids::ReasoningIds;
 use crate::dialect::row::EventRow;
 use crate::dialect::table::Dialect;
-use crate::event::{Event, EventRepair, EventType, Field, Json, remove, retired};
+use crate::event::{Event, EventRepair, Field, Json, remove, retired};
 
 #[derive(Debug, Default)]
 pub(crate) struct RetiredEventReader(ReasoningIds);
@@ -19,7 +19,7 @@ impl RetiredEventReader {
     pub(crate) fn new(run_id: Option<&Json<'static>>) -> Self {
         let mut reader = RetiredEventReader::default();
         if let Some(id) = run_id {
-            reader.0.start_run(&Event::new(EventType::RunStarted).with(Field::RunId, id.clone()));
+            reader.0.set_run_id(id);
         }
         reader
     }

@@ -105,10 +105,12 @@ impl DialectAdapter for AgUiSnakeAdapter {
         parts.into_canonical_event(kind, dialect)
     }
 
+    fn set_run_id(&mut self, run_id: &Json<'static>) {
+        self.reasoning_ids.set_run_id(run_id);
+    }
+
     fn observe(&mut self, event: &Event<'_>) {
-        if event.kind == EventType::RunStarted {
-            self.reasoning_ids.start_run(event);
-        }
+        self.reasoning_ids.observe(event);
     }
 
     fn buffer<'a>(&mut self, mut event: Event<'a>, canonical_type: Option<&'static str>, _: i64) -> ReleasedEvents<'a> {

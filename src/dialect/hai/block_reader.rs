@@ -369,6 +369,17 @@ impl BlockReader {
         self.closed_messages.insert(message.id, message.history);
     }
 
+    /// Closes the message of an end that a gateway carried, because it had ended the client's message before.
+    fn close_sent_message(&mut self, end: &Event<'_>, dialect: &str, sink: &mut dyn CanonicalSink) {
+        let id = message_id(&end.members);
+        if !self.open_messages.get(&id).is_some_and(|message| matches!(message.start, StartState::Sent)) {
+            return;
+        }
+        let Some(mut message) = self.open_messages.remove(&id) else { return };
+        message.stop_thinking(&mut BoundaryCarrier { note: None, dialect, sink });
+        self.closed_messages.insert(message.id, message.history);
+    }
+
     /// Drops the role from the end of a message; writing adds it again.
     pub(crate) fn drop_repeated_role(&self, parts: &mut IncomingEvent<'_>) {
         let open = self.open_messages.get(&message_id(&parts.event.members));
@@ -381,8 +392,10 @@ impl BlockReader {
     /// Prepares an event that is not part of a message: it carries the pending boundaries.
     pub(crate) fn read_other(&mut self, event: &mut Event<'_>, dialect: &str, sink: &mut dyn CanonicalSink) {
         self.release_cut_block(dialect, sink);
-        if event.kind == EventType::ToolCallStart {
-            self.read_call(event, dialect, sink);
+        match event.kind {
+            EventType::ToolCallStart => self.read_call(event, dialect, sink),
+            EventType::TextMessageEnd => self.close_sent_message(event, dialect, sink),
+            _ => {}
         }
         self.carry_pending_with(event, dialect);
     }
