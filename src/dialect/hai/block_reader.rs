@@ -194,6 +194,15 @@ impl BlockReader {
             }
             BlockText::Thinking { text, place } => {
                 let ends = place.ends_thinking();
+                if ends && text.is_str("") && self.holds_empty_thought(&event) {
+                    event.set(Field::Delta, Json::EMPTY_STRING);
+                    if ![STRING, REST].iter().any(|note| find_member(&own, note).is_some()) {
+                        own.push((carry::extension_key(STRING), value.clone().into_owned()));
+                    }
+                    carry::pack(&mut event, dialect, own);
+                    self.push_pending(event.into_owned());
+                    return Ok(());
+                }
                 carry_delta(&mut own, rest, output);
                 place.note_thinking(&mut own);
                 event.set(Field::Delta, read_scalar(text, &mut own));
@@ -303,6 +312,14 @@ impl BlockReader {
             }
         }
         out.emit(activity.into_event(event, own, dialect));
+    }
+
+    /// Returns true if a thought that ends without text is carried by the next event: a client would show an empty one.
+    fn holds_empty_thought(&mut self, event: &Event<'_>) -> bool {
+        let is_free = self.pending.len() < OPEN_ITEMS_LIMIT;
+        let message = self.open_messages.get_mut(event.get(Field::MessageId).unwrap_or(&Json::EMPTY_STRING));
+        let message = message.filter(|message| is_free && message.span_id.is_none());
+        message.map(|message| message.history.has_output = true).is_some()
     }
 
     fn read_thinking(

@@ -53,13 +53,20 @@ enum InputSplitter {
     Lines {
         line: u64,
     },
-    /// the first line is not an event, so the client finds none
+    /// the first line is not an event, so the client finds none unless another line is one
     NotEvents {
         line: u64,
+        first: FirstLine,
     },
     Failed {
         line: u64,
     },
+}
+
+#[derive(Clone, Debug)]
+struct FirstLine {
+    number: u64,
+    text: String,
 }
 
 impl Verifier {
@@ -119,19 +126,25 @@ impl Verifier {
         let line = match &mut self.splitter {
             InputSplitter::Client(blocks) => blocks.skip_partial(),
             InputSplitter::Standard(frames) => frames.current_line(),
-            InputSplitter::Lines { line } | InputSplitter::NotEvents { line } | InputSplitter::Failed { line } => {
+            InputSplitter::Lines { line } | InputSplitter::NotEvents { line, .. } | InputSplitter::Failed { line } => {
                 *line + 1
             }
         };
-        self.splitter = match self.splitter {
-            InputSplitter::NotEvents { .. } => InputSplitter::NotEvents { line },
-            _ if text.trim().is_empty() || self.checks.summary.events > 0 || is_event(text) => {
-                InputSplitter::Lines { line }
+        if let InputSplitter::NotEvents { line: last, first } = &mut self.splitter {
+            *last = line;
+            if !is_event(text) {
+                return;
             }
+            // The first line of NDJSON is damaged.
+            self.checks.check_frame(&first.text, first.number, out);
+        } else if !(text.trim().is_empty() || self.checks.summary.events > 0 || is_event(text)) {
             // For example, a JSON document: the client ends the run without an event.
-            _ => InputSplitter::NotEvents { line },
-        };
-        if matches!(self.splitter, InputSplitter::Lines { .. }) && !text.trim().is_empty() {
+            let first = FirstLine { number: line, text: text.trim().to_owned() };
+            self.splitter = InputSplitter::NotEvents { line, first };
+            return;
+        }
+        self.splitter = InputSplitter::Lines { line };
+        if !text.trim().is_empty() {
             self.checks.check_frame(text.trim(), line, out);
         }
     }
@@ -161,7 +174,9 @@ impl Verifier {
         match &self.splitter {
             InputSplitter::Client(blocks) => blocks.current_line(),
             InputSplitter::Standard(frames) => frames.current_line(),
-            InputSplitter::Lines { line } | InputSplitter::NotEvents { line } | InputSplitter::Failed { line } => *line,
+            InputSplitter::Lines { line } | InputSplitter::NotEvents { line, .. } | InputSplitter::Failed { line } => {
+                *line
+            }
         }
     }
 }

@@ -299,3 +299,15 @@ fn no_input_breaks_the_verifier() {
         }
     }
 }
+
+#[test]
+fn reports_a_damaged_first_line_if_another_is_an_event() {
+    let verify_lines = |lines: &[&str]| {
+        let (mut verifier, mut findings) = (Verifier::new(PeerDialect::new(&AG_UI)), Vec::new());
+        lines.iter().for_each(|line| verifier.push_line(line, &mut findings));
+        verifier.finish(&mut findings);
+        findings.iter().map(|finding| (finding.line, finding.rule.label())).collect::<Vec<_>>()
+    };
+    assert_eq!(verify_lines(&[r#"{"type":"RUN_STARTED""#, START, FINISH]), [(1, "not-json")]);
+    assert_eq!(verify_lines(&["{", r#""a": 1"#, "}"]).iter().map(|one| one.1).collect::<Vec<_>>(), ["no-events"]);
+}
