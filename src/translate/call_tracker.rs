@@ -52,6 +52,10 @@ impl CallTracker {
         }
     }
 
+    pub(crate) fn is_answered(&self, id: &Json<'_>) -> bool {
+        id.text().is_some_and(|id| self.0.get(&*id) == Some(&true))
+    }
+
     /// Returns about the bytes that it has allocated.
     pub(crate) fn heap_size(&self) -> usize {
         let ids: usize = self.0.iter().map(|(id, _)| memory_limits::allocation_size(id.len())).sum();

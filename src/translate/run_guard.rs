@@ -254,8 +254,10 @@ impl RunGuard {
             }
             _ => {}
         }
-        self.retained_bytes += self.conversation.client_ids.apply(&mut event, self.single_message_list, report);
-        self.conversation.call_tracker.apply(&mut event, report);
+        let ConversationState { client_ids, call_tracker, .. } = &mut self.conversation;
+        self.retained_bytes +=
+            client_ids.apply(&mut event, self.single_message_list, |call| call_tracker.is_answered(call), report);
+        call_tracker.apply(&mut event, report);
         self.enforce_order(event, report, next);
     }
 

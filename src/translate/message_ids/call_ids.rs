@@ -2,10 +2,10 @@
 //!
 //! Every client adds arguments to the call with their id (seed 000 §4.1 "HAI会自动拼接数据", seed 001 "同一 toolCallId",
 //! `specs/ag-ui-1.0.md` §3.4): those of a second call `c` would follow those of the first, its result would stand
-//! behind that, and nobody would be asked. So a call that starts with an id of an earlier run is renamed to
-//! `<id>:call`, whatever the agent's dialect, with the agent's id in `metadata.diglot.toolCallId`. What names a call
-//! without starting it means the last one: a run that goes on after an answer of the user sends the result of an
-//! earlier run's call.
+//! behind that, and nobody would be asked. So a call that starts with an id of an earlier run, or of a call that has
+//! its result, is renamed to `<id>:call`, whatever the agent's dialect, with the agent's id in
+//! `metadata.diglot.toolCallId`. What names a call without starting it means the last one: a run that goes on after an
+//! answer of the user sends the result of an earlier run's call.
 
 use super::id_use::IdUse;
 use super::message_kind::MessageKind;
@@ -69,10 +69,28 @@ impl CallIdMap {
         0
     }
 
+    /// Lets the next start of a call begin another one if the client's has a result. Returns about the bytes that it
+    /// keeps.
+    pub(super) fn end_answered(&mut self, event: &Event<'_>, is_answered: impl Fn(&Json<'_>) -> bool) -> usize {
+        let Some(id) = event.get(Field::ToolCallId) else { return 0 };
+        if !is_answered(self.last_name(id).as_ref().unwrap_or(id)) {
+            return 0;
+        }
+        let Some(text) = id.text().filter(|text| self.0.has_room_for(text)) else { return 0 };
+        self.0.id_use = IdUse::REPEATED;
+        self.0.claims.update(Box::from(&*text), |claim| {
+            let calls = claim.messages_mut(MessageKind::Call);
+            if calls.names.is_empty() {
+                calls.names.push(id.clone().into_owned());
+            }
+            calls.has_begun = false;
+        });
+        2 * memory_limits::text_cost(id.as_str())
+    }
+
     fn rename_start(&mut self, event: &mut Event<'_>, names_message: bool, report: &mut TranslationReport) -> usize {
         let Some(id) = event.get(Field::ToolCallId).cloned() else { return 0 };
-        // Only the first chunk of a call has the name of its tool.
-        if event.kind == EventType::ToolCallChunk && event.get(Field::ToolCallName).is_none() {
+        if !is_call_start(event) {
             self.rename_reference(event, Field::ToolCallId, report);
             return 0;
         }
@@ -173,4 +191,10 @@ impl CallIdMap {
         self.0.add_new_names(counts);
         is_changed.then(|| to_array(&messages, false))
     }
+}
+
+/// Returns true for the first event of a call. Only its first chunk has the name of its tool.
+pub(super) fn is_call_start(event: &Event<'_>) -> bool {
+    event.kind == EventType::ToolCallStart
+        || (event.kind == EventType::ToolCallChunk && event.get(Field::ToolCallName).is_some())
 }

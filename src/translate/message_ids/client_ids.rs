@@ -1,6 +1,6 @@
 //! The ids that the client has for the agent's messages and calls.
 
-use super::call_ids::CallIdMap;
+use super::call_ids::{CallIdMap, is_call_start};
 use super::question_ids::QuestionIds;
 use super::restored_ids::restore_event_ids;
 use super::{IdUse, MessageIdMap};
@@ -34,7 +34,13 @@ impl ClientIds {
 
     /// Renames the ids of an event; returns about the bytes of the calls' ids that it keeps. `has_one_list` is true if
     /// the client keeps all kinds of messages in one list.
-    pub(crate) fn apply(&mut self, event: &mut Event<'_>, has_one_list: bool, report: &mut TranslationReport) -> usize {
+    pub(crate) fn apply(
+        &mut self,
+        event: &mut Event<'_>,
+        has_one_list: bool,
+        is_answered: impl Fn(&Json<'_>) -> bool,
+        report: &mut TranslationReport,
+    ) -> usize {
         // First, since the ids of some messages are made of the agent's ids of calls.
         if has_one_list {
             self.messages.apply(event, report);
@@ -45,7 +51,13 @@ impl ClientIds {
         if event.kind == EventType::RunFinished {
             self.questions.rename_interrupts(event, report);
         }
-        self.calls.apply(event, has_one_list && self.messages.id_use.may_repeat(), report)
+        let mut kept = 0;
+        if is_call_start(event) {
+            kept += self.calls.end_answered(event, is_answered);
+        }
+        // The message of a call that has its result is that of the call.
+        let names_message = has_one_list && kept == 0 && self.messages.id_use.may_repeat();
+        kept + self.calls.apply(event, names_message, report)
     }
 
     /// Renames the message of a content event whose missing start the guard adds.

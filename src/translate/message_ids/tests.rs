@@ -423,6 +423,34 @@ fn calls_of_ag_ui_agents_are_calls_of_their_runs() {
     assert!(!json!(sent).to_string().contains(":call"), "{sent:?}");
 }
 
+/// An agent of one id may call twice in one run.
+#[test]
+fn calls_that_start_again_behind_their_results_are_calls_of_their_own() {
+    let call = |argument: &str| {
+        let arguments = format!(r#"{{"type":"TOOL_CALL_ARGS","toolCallId":"c","delta":"{argument}"}}"#);
+        let start = r#"{"type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"f"}"#;
+        [start, &arguments, CALL[2], CALL[3]].map(str::to_owned)
+    };
+    for (agent, start, finish) in [
+        ("hai", START, FINISH),
+        (
+            "ag-ui",
+            r#"{"type":"RUN_STARTED","threadId":"t","runId":"r"}"#,
+            r#"{"type":"RUN_FINISHED","threadId":"t","runId":"r"}"#,
+        ),
+    ] {
+        let mut client = Client::new(agent);
+        let events = [vec![start.to_owned()], call("1").to_vec(), call("2").to_vec(), vec![finish.to_owned()]].concat();
+        client.ask("Q", &events.iter().map(String::as_str).collect::<Vec<_>>());
+        let calls = client.messages.iter().filter_map(|message| message["toolCalls"].as_array());
+        let calls: Vec<_> = calls.map(|calls| (&calls[0]["id"], &calls[0]["function"]["arguments"])).collect();
+        assert_eq!(calls, [(&json!("c"), &json!("1")), (&json!("c:call"), &json!("2"))], "{agent}");
+        let answered: Vec<_> = client.messages.iter().filter_map(|message| message["toolCallId"].as_str()).collect();
+        assert_eq!(answered, ["c", "c:call"], "{agent}");
+        assert!(!json!(client.ask("Q", &[start, finish])).to_string().contains(r#"Id":"c:call"#), "{agent}");
+    }
+}
+
 /// Seed 003 prints messages without `toolCalls`, so the answer alone names the call.
 #[test]
 fn answers_without_their_calls_name_the_agents_call() {

@@ -24,6 +24,7 @@ pub(crate) use finding::Finding;
 pub use finding::VerifySummary;
 pub use rule::{Rule, RuleSeverity};
 
+use crate::codec::json;
 use crate::dialect::PeerDialect;
 use checks::{EventChecks, is_event};
 use frame::{BlockSplitter, BlockTooLarge, StandardSplitter};
@@ -56,13 +57,14 @@ enum InputSplitter {
     /// the first line is not an event, so the client finds none unless another line is one
     NotEvents {
         line: u64,
-        first: FirstLine,
+        first: Option<FirstLine>,
     },
     Failed {
         line: u64,
     },
 }
 
+/// A line that looks like a damaged event.
 #[derive(Clone, Debug)]
 struct FirstLine {
     number: u64,
@@ -132,14 +134,12 @@ impl Verifier {
         };
         if let InputSplitter::NotEvents { line: last, first } = &mut self.splitter {
             *last = line;
-            if !is_event(text) {
-                return;
-            }
-            // The first line of NDJSON is damaged.
+            let Some(first) = first.take_if(|_| is_event(text)) else { return };
             self.checks.check_frame(&first.text, first.number, out);
         } else if !(text.trim().is_empty() || self.checks.summary.events > 0 || is_event(text)) {
             // For example, a JSON document: the client ends the run without an event.
-            let first = FirstLine { number: line, text: text.trim().to_owned() };
+            let is_damaged = text.contains("\"type\"") && json::parse_value(text).is_none();
+            let first = is_damaged.then(|| FirstLine { number: line, text: text.trim().to_owned() });
             self.splitter = InputSplitter::NotEvents { line, first };
             return;
         }
