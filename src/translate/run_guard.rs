@@ -383,6 +383,10 @@ impl RunGuard {
                 self.number_ids.mark_opener(&mut opener, &event, item.closer().1);
                 self.retained_bytes += memory_limits::retained_ids_cost(&opener);
                 if item == RunItem::ToolCall {
+                    let ConversationState { client_ids, call_tracker, .. } = &mut self.conversation;
+                    if opener.get(Field::ToolCallId).is_some_and(|call| call_tracker.is_answered(call)) {
+                        self.retained_bytes += client_ids.reopen_call(&mut opener, &mut event, report);
+                    }
                     self.conversation.call_tracker.record_call(opener.get(Field::ToolCallId));
                     if self.single_message_list {
                         self.conversation.client_ids.apply_opener(&mut opener, report);

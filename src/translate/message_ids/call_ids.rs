@@ -12,7 +12,7 @@ use super::message_kind::MessageKind;
 use super::restored_ids::original_call_ids;
 use super::{MessageIdMap, MessageStart, rename_member};
 use crate::codec::json;
-use crate::event::input::{INTERRUPTS, MessageMembers, PENDING_CALLS};
+use crate::event::input::{CALL_SUFFIX, INTERRUPTS, MessageMembers, PENDING_CALLS};
 use crate::event::{Event, EventRepair, EventType, Field, Json, MemberKey, get, set};
 use crate::translate::call_arguments::edit_calls;
 use crate::translate::carry::{self, GATEWAY_KEY};
@@ -86,6 +86,24 @@ impl CallIdMap {
             calls.has_begun = false;
         });
         2 * memory_limits::text_cost(id.as_str())
+    }
+
+    /// Begins another call with arguments that come behind the result of theirs; `start` is the added start.
+    pub(super) fn reopen(
+        &mut self,
+        start: &mut Event<'_>,
+        piece: &mut Event<'_>,
+        report: &mut TranslationReport,
+    ) -> usize {
+        let Some(name) = piece.get(Field::ToolCallId).and_then(Json::text) else { return 0 };
+        let without_number = name.rsplit_once(':').filter(|(_, number)| number.parse::<u32>().is_ok());
+        let own = without_number.map_or(&*name, |(own, _)| own).strip_suffix(CALL_SUFFIX);
+        let id = Json::string(own.and_then(|own| own.strip_suffix(':')).unwrap_or(&name));
+        start.set(Field::ToolCallId, id.clone());
+        piece.set(Field::ToolCallId, id);
+        let kept = self.end_answered(start, |_| true) + self.rename_start(start, false, report);
+        self.rename_reference(piece, Field::ToolCallId, report);
+        kept
     }
 
     fn rename_start(&mut self, event: &mut Event<'_>, names_message: bool, report: &mut TranslationReport) -> usize {

@@ -65,6 +65,16 @@ impl ClientIds {
         self.messages.apply_opened(event, report);
     }
 
+    /// Begins another call with arguments that come behind the result of theirs; `start` is the added start.
+    pub(crate) fn reopen_call(
+        &mut self,
+        start: &mut Event<'_>,
+        piece: &mut Event<'_>,
+        report: &mut TranslationReport,
+    ) -> usize {
+        self.calls.reopen(start, piece, report)
+    }
+
     /// Renames the parent of an added start, whose call already has the client's id.
     pub(crate) fn apply_opener(&mut self, event: &mut Event<'_>, report: &mut TranslationReport) {
         self.messages.apply(event, report);
