@@ -1,11 +1,12 @@
 //! `diglot check`: lists all problems in configurations, and who may call each route of a valid one.
 
-use super::check_examples;
+use super::check_examples::{self, ExampleFailure};
 use super::check_recordings;
 use super::output::{CliExit, CliResult, print_error, print_line, with_plural};
 use crate::admin;
+use crate::config::dialect_file::FileKind;
 use crate::config::load;
-use crate::config::{Config, ConfigProblem, ProblemSeverity};
+use crate::config::{Config, ConfigProblem, ConfigProblems, ProblemSeverity};
 use crate::net::read_file;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -34,7 +35,7 @@ Exit codes: 0 ok, 1 warnings and --strict, differences, or failed examples, 2 us
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct CheckArgs {
-    /// Configuration files, `-` for stdin
+    /// Configurations and dialect files, `-` for stdin
     #[arg(required = true, env = "DIGLOT_CONFIG", value_name = "FILE")]
     files: Vec<PathBuf>,
 
@@ -51,8 +52,9 @@ pub(super) struct CheckArgs {
     #[arg(long, value_name = "FOLDER", conflicts_with = "format")]
     against: Option<PathBuf>,
 
-    /// The files are dialect files: run the examples under `tests:` of each, and print those that differ
-    #[arg(long, conflicts_with_all = ["format", "against"])]
+    /// Run the examples under `tests:` of each dialect file, or of those that a configuration names, and print the
+    /// ones that differ
+    #[arg(long, conflicts_with = "against")]
     test: bool,
 }
 
@@ -63,29 +65,33 @@ enum CheckFormat {
     Github,
 }
 
+/// The result for a file, of either kind.
+#[derive(Default)]
+struct CheckedFile {
+    file: PathBuf,
+    problems: Vec<ConfigProblem>,
+    failed_examples: Vec<ExampleFailure>,
+    /// what is printed of a valid file
+    summary: Vec<String>,
+}
+
 pub(super) fn run(arguments: &CheckArgs) -> CliResult {
-    if arguments.test {
-        return check_examples::run(&arguments.files);
-    }
     if let Some(folder) = &arguments.against {
         return check_against(arguments, folder);
     }
     let mut all = Vec::new();
-    for file in &arguments.files {
-        let (problems, config) = check_file(file);
-        if arguments.format == CheckFormat::Text {
-            problems.iter().all(print_line);
-            if let Some(config) = config {
-                print_summary(&file.display().to_string(), &config);
-            }
-        }
-        for (severity, noun) in [(ProblemSeverity::Error, "problem"), (ProblemSeverity::Warning, "warning")] {
-            let count = problems.iter().filter(|problem| problem.severity == severity).count();
-            if count > 0 {
-                print_error(format_args!("{}: {}", file.display(), with_plural(count, noun)));
-            }
-        }
-        all.extend(problems);
+    let mut exit = CliExit::Ok;
+    for checked in arguments.files.iter().flat_map(|file| check_files(file, arguments.test)) {
+        checked.print(arguments.format);
+        let has_errors = checked.problems.iter().any(|problem| problem.severity == ProblemSeverity::Error);
+        let is_failed = !checked.failed_examples.is_empty() || (arguments.strict && !checked.problems.is_empty());
+        exit = match exit {
+            _ if has_errors => CliExit::Config,
+            CliExit::Ok if is_failed => CliExit::Problems,
+            exit => exit,
+        };
+        let failed = checked.failed_examples.iter().map(|failure| failure.to_problem(&checked.file));
+        all.extend(checked.problems.iter().cloned().chain(failed));
     }
     match arguments.format {
         CheckFormat::Text => {}
@@ -97,12 +103,29 @@ pub(super) fn run(arguments: &CheckArgs) -> CliResult {
             all.iter().map(github_annotation).all(print_line);
         }
     }
-    let has_errors = all.iter().any(|problem| problem.severity == ProblemSeverity::Error);
-    Ok(match (has_errors, all.is_empty()) {
-        (true, _) => CliExit::Config,
-        (false, false) if arguments.strict => CliExit::Problems,
-        (false, _) => CliExit::Ok,
-    })
+    Ok(exit)
+}
+
+impl CheckedFile {
+    /// Prints the problems if people read them, and their number.
+    fn print(&self, format: CheckFormat) {
+        let CheckedFile { file, problems, failed_examples, summary } = self;
+        let file = file.display();
+        if format == CheckFormat::Text {
+            problems.iter().all(print_line);
+            failed_examples.iter().map(|failure| format!("{file}:{}: {failure}", failure.line)).all(print_line);
+            summary.iter().all(print_line);
+        }
+        for (severity, noun) in [(ProblemSeverity::Error, "problem"), (ProblemSeverity::Warning, "warning")] {
+            let count = problems.iter().filter(|problem| problem.severity == severity).count();
+            if count > 0 {
+                print_error(format_args!("{file}: {}", with_plural(count, noun)));
+            }
+        }
+        if !failed_examples.is_empty() {
+            print_error(format_args!("{file}: {} failed", with_plural(failed_examples.len(), "example")));
+        }
+    }
 }
 
 /// Compares the recordings of a folder with what a valid configuration makes of them.
@@ -110,7 +133,7 @@ fn check_against(arguments: &CheckArgs, folder: &Path) -> CliResult {
     let [file] = arguments.files.as_slice() else {
         return Err(CliExit::Usage.failure("--against compares with one configuration; check the others by themselves"));
     };
-    let (problems, config) = check_file(file);
+    let (problems, config) = admin::check_config(file, read_input(file));
     problems.iter().all(|problem| {
         print_error(problem);
         true
@@ -121,33 +144,80 @@ fn check_against(arguments: &CheckArgs, folder: &Path) -> CliResult {
     Ok(if is_warned { CliExit::Problems } else { exit })
 }
 
-/// Returns a file's problems, and the configuration if it is valid.
-fn check_file(file: &Path) -> (Vec<ConfigProblem>, Option<Config>) {
-    let read = if file == Path::new("-") {
-        let read = read_file::read_limited(io::stdin().lock());
-        read.map_err(|error| ConfigProblem::for_path(file, error.to_string()).into())
-    } else {
-        load::read_source(file)
-    };
-    admin::check_config(file, read)
+fn read_input(file: &Path) -> Result<Vec<u8>, ConfigProblems> {
+    if file != Path::new("-") {
+        return load::read_source(file);
+    }
+    let read = read_file::read_limited(io::stdin().lock());
+    read.map_err(|error| ConfigProblem::for_path(file, error.to_string()).into())
 }
 
-/// Prints each route and who may call it.
-fn print_summary(file: &str, config: &Config) {
-    print_line(format_args!("{file}: ok, {}", with_plural(config.routes.len(), "route")));
+/// Checks a configuration or a dialect file. `is_test` runs the examples of the dialect file, or of those that the
+/// configuration names.
+fn check_files(file: &Path, is_test: bool) -> Vec<CheckedFile> {
+    let read = read_input(file);
+    let text = read.as_ref().map_or_else(|_| "".into(), |bytes| String::from_utf8_lossy(bytes));
+    let kind = FileKind::classify(&text);
+    match (kind, is_test) {
+        (FileKind::Dialect, false) => return vec![check_dialect_file(file, read, false)],
+        (FileKind::Dialect | FileKind::Other, true) => return vec![check_dialect_file(file, read, true)],
+        _ => {}
+    }
+    let (problems, config) = admin::check_config(file, read);
+    match config {
+        Some(config) if is_test && !config.dialect_files.is_empty() => {
+            let files = config.dialect_files.iter();
+            files.map(|file| check_dialect_file(file, load::read_source(file), true)).collect()
+        }
+        config => {
+            let summary = config.map(|config| summarize(&file.display().to_string(), &config)).unwrap_or_default();
+            vec![CheckedFile { file: file.to_owned(), problems, summary, ..CheckedFile::default() }]
+        }
+    }
+}
+
+fn check_dialect_file(file: &Path, read: Result<Vec<u8>, ConfigProblems>, is_test: bool) -> CheckedFile {
+    let mut checked = CheckedFile { file: file.to_owned(), ..CheckedFile::default() };
+    let dialect = match read.and_then(|bytes| load::compile_dialect_file(file, &bytes)) {
+        Ok(dialect) => dialect,
+        Err(problems) => {
+            checked.problems = problems.as_slice().to_vec();
+            return checked;
+        }
+    };
+    let file = file.display();
+    let examples = with_plural(dialect.examples.len(), "example");
+    checked.summary = match (dialect.examples.len(), is_test) {
+        (0, _) => vec![format!("{file}: ok, but it has no examples; add some under `tests:`")],
+        (_, false) => {
+            let name = &dialect.dialect.name;
+            vec![format!("{file}: ok, the dialect file of `{name}`; --test runs its {examples}")]
+        }
+        (_, true) => {
+            checked.failed_examples = check_examples::run(dialect);
+            checked.failed_examples.is_empty().then(|| format!("{file}: {examples} passed")).into_iter().collect()
+        }
+    };
+    checked
+}
+
+/// Lists each route and who may call it.
+fn summarize(file: &str, config: &Config) -> Vec<String> {
+    let mut lines = vec![format!("{file}: ok, {}", with_plural(config.routes.len(), "route"))];
     for route in &config.routes {
         let hosts: Vec<&str> = route.upstreams.iter().map(|upstream| upstream.url.as_str()).collect();
         let client = route.client.name();
         let agent = route.agent.name();
         let callers = &route.access.methods;
         let callers = if callers.is_empty() { "any caller".to_owned() } else { callers.join(", ") };
-        print_line(format_args!(
+        lines.push(format!(
             "  {}  {client} clients at {} -> {agent} agent at {}, for {callers}",
             route.name,
             route.path,
             hosts.join(", ")
         ));
     }
+    lines
 }
 
 fn severity_name(severity: ProblemSeverity) -> &'static str {

@@ -1,18 +1,17 @@
-//! `diglot check --test`: runs the examples of dialect files.
+//! The examples of dialect files, for `diglot check --test`.
 
-use super::output::{CliExit, CliResult, print_error, print_line, with_plural};
 use super::stream_failure;
 use crate::codec::sse::SseLimits;
-use crate::config::dialect_file::{DialectExample, ExampleInput};
-use crate::config::intern_file_dialect;
-use crate::config::load;
+use crate::config::dialect_file::{DialectExample, DialectFile, ExampleInput};
+use crate::config::{ConfigProblem, intern_file_dialect};
 use crate::dialect::{AG_UI, PeerDialect, ThreadState, ThreadValues};
 use crate::error::RejectionKind;
 use crate::event::Json;
 use crate::translate::request::translate_input;
 use crate::translate::{RunIds, Stream};
 use serde_json::Value;
-use std::path::PathBuf;
+use std::fmt;
+use std::path::Path;
 
 /// Time of events in examples; they are compared without it.
 const NOW: i64 = 0;
@@ -20,67 +19,65 @@ const NOW: i64 = 0;
 /// The compared parts of a request.
 const REQUEST_PARTS: [&str; 3] = ["body", "path", "headers"];
 
-/// Runs the examples of each file and prints those that differ.
-pub(super) fn run(files: &[PathBuf]) -> CliResult {
-    let mut exit = CliExit::Ok;
-    for path in files {
-        let file = match load::load_dialect_file(path) {
-            Ok(file) => file,
-            Err(problems) => {
-                problems.as_slice().iter().all(print_line);
-                exit = CliExit::Config;
-                continue;
-            }
-        };
-        let agent = PeerDialect::new(intern_file_dialect(file.dialect));
-        let failures = file.examples.iter().filter(|example| !passes(path, example, agent)).count();
-        let count = with_plural(file.examples.len(), "example");
-        match (failures, file.examples.is_empty()) {
-            (0, false) => drop(print_line(format_args!("{}: {count} passed", path.display()))),
-            (0, true) => drop(print_line(format_args!("{}: no examples; add some under `tests:`", path.display()))),
-            (failures, _) => {
-                print_error(format_args!("{}: {failures} of {count} failed", path.display()));
-                if exit == CliExit::Ok {
-                    exit = CliExit::Problems;
-                }
-            }
-        }
-    }
-    Ok(exit)
+/// An example that differs, and the first place where it does.
+pub(super) struct ExampleFailure {
+    name: String,
+    pub(super) line: u64,
+    /// `event 3`, or one of [`REQUEST_PARTS`]
+    place: String,
+    expected: String,
+    found: String,
 }
 
-/// Runs one example and prints how it differs.
-fn passes(path: &std::path::Path, example: &DialectExample, agent: PeerDialect) -> bool {
+impl fmt::Display for ExampleFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ExampleFailure { name, place, expected, found, .. } = self;
+        let width = place.len() + ": expected".len();
+        write!(f, "`{name}` differs\n  {place}: expected {expected}\n  {:>width$} {found}", "got")
+    }
+}
+
+impl ExampleFailure {
+    /// Returns the failure as a problem of its file, as programs read it.
+    pub(super) fn to_problem(&self, file: &Path) -> ConfigProblem {
+        let ExampleFailure { name, line, place, expected, found } = self;
+        let message = format!("the example `{name}` differs in its {place}: expected {expected}, got {found}");
+        let mut problem = ConfigProblem::for_path(file, message);
+        (problem.line, problem.column, problem.path) = (Some(*line), Some(1), "tests".to_owned());
+        problem
+    }
+}
+
+/// Runs the examples of a file. Returns those that differ.
+pub(super) fn run(file: DialectFile) -> Vec<ExampleFailure> {
+    let agent = PeerDialect::new(intern_file_dialect(file.dialect));
+    file.examples.iter().filter_map(|example| find_difference(example, agent)).collect()
+}
+
+/// Runs one example and returns where it differs first.
+fn find_difference(example: &DialectExample, agent: PeerDialect) -> Option<ExampleFailure> {
     let (expected, actual) = match &example.input {
         ExampleInput::Stream { bytes, events } => {
-            let expected: Vec<Value> = events.iter().map(to_value).collect();
-            (expected, translate_stream(bytes, example, agent))
+            (events.iter().map(to_value).collect::<Vec<_>>(), translate_stream(bytes, example, agent))
         }
         ExampleInput::Request { input, body, path, headers } => {
             let actual = make_request(input, example, agent).unwrap_or_else(|refused| vec![Value::String(refused)]);
             (vec![to_value(body), Value::from(&**path), to_value(headers)], actual)
         }
     };
-    let name = |index: usize| match &example.input {
-        ExampleInput::Stream { .. } => format!("event {}", index + 1),
-        ExampleInput::Request { .. } => REQUEST_PARTS[index].to_owned(),
-    };
-    if expected == actual {
-        return true;
-    }
-    let position = format!("{}:{}", path.display(), example.line);
-    print_line(format_args!("{position}: `{}` differs", example.name));
-    for index in 0..expected.len().max(actual.len()) {
-        let (expected, actual) = (expected.get(index), actual.get(index));
-        if expected != actual {
-            let show = |value: Option<&Value>| value.map_or("nothing".to_owned(), Value::to_string);
-            let name = name(index);
-            print_line(format_args!("  {name}: expected {}", show(expected)));
-            print_line(format_args!("  {:width$}       got {}", "", show(actual), width = name.len()));
-            break;
-        }
-    }
-    false
+    let mut places = 0..expected.len().max(actual.len());
+    let index = places.find(|index| expected.get(*index) != actual.get(*index))?;
+    let show = |values: &[Value]| values.get(index).map_or("nothing".to_owned(), Value::to_string);
+    Some(ExampleFailure {
+        name: example.name.clone(),
+        line: example.line,
+        place: match &example.input {
+            ExampleInput::Stream { .. } => format!("event {}", index + 1),
+            ExampleInput::Request { .. } => REQUEST_PARTS[index].to_owned(),
+        },
+        expected: show(&expected),
+        found: show(&actual),
+    })
 }
 
 fn thread_values(example: &DialectExample, agent: PeerDialect) -> ThreadValues {

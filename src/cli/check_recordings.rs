@@ -7,8 +7,8 @@ use super::stream_failure;
 use crate::codec::Framing;
 use crate::config::dialect_text::format_dialect;
 use crate::config::{Config, RouteConfig};
-use crate::dialect::{AG_UI, PeerDialect};
 use crate::error::RejectionKind;
+use crate::event::Json;
 use crate::inspect::{CaptureStep, RECORDING_START, RecordedRun, ReplayedStream, StreamSettings};
 use crate::translate::{AllowedTools, ConversationState, request};
 use std::fs::{self, File};
@@ -117,18 +117,17 @@ fn route_settings(config: &Config, route: &RouteConfig, run: &RecordedRun) -> Re
     let framing = if client.dialect.is_canonical() { recorded.framing } else { Framing::Sse };
     let tools = route.access.tools.as_ref();
     let tools = tools.map(|names| Arc::new(AllowedTools::new(names.iter().map(String::as_str))));
-    let StreamSettings { client, agent, ids, frame_token, .. } = recorded;
+    let StreamSettings { client, agent, ids, frame_token, thread, .. } = recorded;
     let settings = StreamSettings::for_route(route, config.limits.frame, tools, client, agent, ids);
-    Ok(StreamSettings { framing, frame_token, ..settings })
+    Ok(StreamSettings { framing, frame_token, thread, ..settings })
 }
 
 /// Returns what would be known of the thread's earlier runs, which depends on the dialects if there is a request.
 fn conversation(settings: &StreamSettings, run: &RecordedRun) -> Result<ConversationState, String> {
     let Some(body) = &run.client_request else { return Ok(run.conversation()) };
     let tools = settings.tools.as_deref();
-    // The request of a dialect file may need what earlier runs kept, which is not recorded.
-    let agent = if settings.agent.dialect.mapping.is_some() { PeerDialect::new(&AG_UI) } else { settings.agent };
-    request::translate_with_tools(body, settings.client, agent, &settings.ids, tools)
+    let thread = |_: &Json<'_>| (!settings.thread.is_lost).then(|| settings.thread.values.clone());
+    request::translate_input(body, settings.client, settings.agent, &settings.ids, tools, false, &thread)
         .map(|translated| translated.conversation)
         .map_err(|refusal| format!("the client's request would be refused: {refusal}"))
 }

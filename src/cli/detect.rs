@@ -1,13 +1,17 @@
 //! `diglot detect`: detects the dialect of a recording.
 
+use super::dialect_arg;
 use super::input::{self, IoFailure};
 use super::input_framing::ProtobufInput;
-use super::output::{CliExit, CliResult, print_line, print_result};
+use super::output::{CliExit, CliResult, print_line, print_result, with_plural};
 use super::recorded_input;
 use super::recording_reader::{NO_EVENT, read_recording};
 use crate::codec::json;
-use crate::dialect::{MemberCase, PeerDialect, TextFormat};
-use crate::translate::detect;
+use crate::codec::sse::SseLimits;
+use crate::config::shipped_dialects::SHIPPED_DIALECTS;
+use crate::dialect::{AG_UI, MemberCase, PeerDialect, TextFormat};
+use crate::event::EventType;
+use crate::translate::{Stream, detect};
 use std::io::Read;
 use std::path::PathBuf;
 
@@ -16,6 +20,9 @@ pub(super) struct DetectArgs {
     /// The input is a request (RunAgentInput), not an event stream
     #[arg(long)]
     request: bool,
+    /// Also consider this dialect file, besides those that ship; may be repeated
+    #[arg(long = "dialect-file", value_name = "FILE", value_parser = dialect_arg::parse_dialect, conflicts_with = "request")]
+    dialect_files: Vec<PeerDialect>,
     /// File to read, `-` for stdin. A stream may be SSE, NDJSON (one event per line), AG-UI's protobuf or
     /// a recording of `diglot record`
     #[arg(default_value = "-")]
@@ -40,11 +47,22 @@ pub(super) fn run(arguments: &DetectArgs) -> CliResult {
     if bytes.first() == Some(&0) {
         return print_result("ag-ui: the frames are protobuf");
     }
-    let events = read_events(&bytes);
-    if events.is_empty() {
-        return Err(CliExit::Problems.failure(format_args!("{file}: {NO_EVENT}")));
+    let frames = read_frames(&bytes);
+    let events: Vec<&str> = frames.iter().map(|frame| frame.data.as_str()).filter(|data| has_type(data)).collect();
+    let own = events.iter().filter(|data| detect::has_known_type(data)).count();
+    if let Some(found) = find_dialect_file(&arguments.dialect_files, &frames).filter(|found| found.known > own) {
+        let FoundFile { dialect, known, read } = found;
+        return print_result(format_args!(
+            "{}: its rules apply to {known} of {}",
+            dialect.name(),
+            with_plural(read, "frame")
+        ));
     }
-    let (found, signs) = detect::detect_stream(events.iter().map(String::as_str));
+    if own == 0 {
+        let why = if frames.is_empty() { NO_EVENT } else { NO_DIALECT };
+        return Err(CliExit::Problems.failure(format_args!("{file}: {why}")));
+    }
+    let (found, signs) = detect::detect_stream(events.iter().copied());
     if print_line(format_args!("{}: {}", format_side(found.peer), found.evidence)) {
         let mut signs = signs.into_iter();
         signs.all(|(index, sign)| {
@@ -65,16 +83,64 @@ fn read_input(arguments: &DetectArgs) -> Result<Vec<u8>, IoFailure> {
     Ok(bytes)
 }
 
-/// Returns each event's data.
-fn read_events(bytes: &[u8]) -> Vec<String> {
-    let mut events = Vec::new();
-    let _ = read_recording(bytes, ProtobufInput::Never, usize::MAX, &mut |_, _, data| {
-        if json::parse_object(data).is_ok_and(|object| object.kind.is_some()) {
-            events.push(data.to_owned());
-        }
+/// A frame of the input.
+struct DetectedFrame {
+    event_line: Option<String>,
+    data: String,
+}
+
+/// A dialect file, and the frames of a run to which its rules apply.
+struct FoundFile {
+    dialect: PeerDialect,
+    known: usize,
+    /// up to the end of the run
+    read: usize,
+}
+
+const NO_DIALECT: &str = "no dialect has such events; describe them in a dialect file (deploy/legacy-agents.md), or name the file that does with --dialect-file";
+
+fn read_frames(bytes: &[u8]) -> Vec<DetectedFrame> {
+    let mut frames = Vec::new();
+    let _ = read_recording(bytes, ProtobufInput::Never, usize::MAX, &mut |_, event_line, data| {
+        frames.push(DetectedFrame { event_line: event_line.map(str::to_owned), data: data.to_owned() });
         Ok(())
     });
-    events
+    frames
+}
+
+fn has_type(data: &str) -> bool {
+    json::parse_object(data).is_ok_and(|object| object.kind.is_some())
+}
+
+/// Finds the dialect file whose rules apply to most frames, and to more than half of them. Files on the command line
+/// come before those that ship.
+fn find_dialect_file(named: &[PeerDialect], frames: &[DetectedFrame]) -> Option<FoundFile> {
+    let shipped = SHIPPED_DIALECTS.iter().filter_map(|(name, _)| dialect_arg::parse_dialect(name).ok());
+    let all = named.iter().copied().chain(shipped).filter(|dialect| dialect.dialect.mapping.is_some());
+    let found = all.map(|dialect| apply_file(dialect, frames)).filter(|found| 2 * found.known > found.read);
+    // Of equal ones, `max_by_key` returns the last.
+    found.collect::<Vec<_>>().into_iter().rev().max_by_key(|found| found.known)
+}
+
+/// Reads a run by the rules of a dialect file. Frames that all mean nothing to a user are none of its own.
+fn apply_file(dialect: PeerDialect, frames: &[DetectedFrame]) -> FoundFile {
+    let mut stream = Stream::new(dialect, PeerDialect::new(&AG_UI), None, SseLimits::UNLIMITED);
+    let mut out = Vec::new();
+    let mut read = 0;
+    for DetectedFrame { event_line, data } in frames {
+        out.clear();
+        read += 1;
+        let pushed = stream.push_named_event(event_line.as_deref(), data, 0, &mut out);
+        if pushed.is_err() || stream.ending().is_some() {
+            break;
+        }
+    }
+    let counts = &stream.report().events_read;
+    let count = |label: usize| usize::try_from(counts[label]).unwrap_or(usize::MAX);
+    let other = dialect.dialect.other_label_index();
+    let known = (0..counts.len()).filter(|label| *label != other).map(count).sum();
+    let is_own = known > count(dialect.dialect.label_index(EventType::Raw));
+    FoundFile { dialect, known: if is_own { known } else { 0 }, read }
 }
 
 /// Formats a dialect and its options as one writes them in a route, as its `client` or `agent`.

@@ -1,21 +1,42 @@
-//! `diglot mock-agent`: runs one of the demo agents, for tests.
+//! `diglot mock-agent`: runs an agent for tests: one of the demo, of a dialect file or of a recording.
 
+use super::dialect_arg;
+use super::example_agent;
 use super::output::{CliExit, CliResult, print_line};
 use super::recorded_agent::{ReplaySpeed, read_agent};
+use crate::config::dialect_file::DialectFile;
+use crate::config::dialect_text;
+use crate::config::shipped_dialects::SHIPPED_DIALECTS;
 use crate::demo;
 use crate::dialect::{self, Dialect, PeerDialect, choices_for};
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::builder::PossibleValuesParser;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
+const AFTER_HELP: &str = "\
+An agent of a built-in dialect holds the conversation of `diglot demo`. An agent of a dialect file answers with the examples of the file: \
+a message of the user with the word `tool` gets one with a call of a tool, `error` one that fails, the name of an example that one, \
+and any other message the first plain answer. `truncate` and `reset` cut that off after half of it, `status` gets 503, and `html` a page \
+of a proxy. `diglot check --test` checks that the examples are what the dialect file makes of them.
+
+Examples:
+  diglot mock-agent --dialect hai --listen 127.0.0.1:9001
+  diglot mock-agent --dialect openai-chat --pace 50
+  diglot mock-agent --dialect acme-chat.yaml
+  diglot mock-agent --recording run.ndjson
+
+Exit codes: 0 ok, 2 usage, 69 the address cannot be used, or the file has no stream.";
+
 #[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
 pub(super) struct MockAgentArgs {
     /// Dialect of the agent
-    #[arg(long, value_parser = dialect_parser(), required_unless_present = "recording")]
-    dialect: Option<&'static Dialect>,
+    #[arg(long, value_name = "DIALECT", value_parser = parse_agent, help = agent_help(), required_unless_present = "recording")]
+    dialect: Option<MockDialect>,
     /// Answer with the agent's stream of a recording of `diglot record`, without waits, instead of the demo's
     #[arg(long, value_name = "FILE", conflicts_with_all = ["dialect", "content", "pace"])]
     recording: Option<PathBuf>,
@@ -33,10 +54,24 @@ pub(super) struct MockAgentArgs {
 /// The dialect option that `--content` sets.
 const CONTENT: &str = "content";
 
-fn dialect_parser() -> impl TypedValueParser<Value = &'static Dialect> {
-    let values =
-        dialect::ALL.iter().map(|dialect| PossibleValue::new(dialect.name).help(dialect.demo_agent.description));
-    PossibleValuesParser::new(values).try_map(|name| dialect::find_by_name(&name).ok_or("there is no such dialect"))
+#[derive(Clone)]
+enum MockDialect {
+    BuiltIn(&'static Dialect),
+    File(Arc<DialectFile>),
+}
+
+fn parse_agent(text: &str) -> Result<MockDialect, String> {
+    match dialect_arg::read_dialect_file(text)? {
+        Some(file) => Ok(MockDialect::File(Arc::new(file))),
+        None => Ok(MockDialect::BuiltIn(dialect_text::parse_dialect(text)?.dialect)),
+    }
+}
+
+fn agent_help() -> String {
+    let built_in = dialect::ALL.iter().map(|dialect| format!("{} ({})", dialect.name, dialect.demo_agent.description));
+    let shipped = SHIPPED_DIALECTS.iter().map(|(name, _)| (*name).to_owned());
+    let names: Vec<String> = built_in.chain(shipped).collect();
+    format!("Dialect of the agent: {}, or a dialect file", names.join(", "))
 }
 
 /// Returns the agent of a dialect with its text format.
@@ -50,25 +85,35 @@ fn find_agent(dialect: &'static Dialect, content: &str) -> PeerDialect {
 }
 
 pub(super) fn run(arguments: &MockAgentArgs) -> CliResult {
-    match (&arguments.recording, arguments.dialect) {
+    match (&arguments.recording, &arguments.dialect) {
         (Some(file), _) => {
             let script = read_agent(file, ReplaySpeed::Max)?;
-            serve_agent(arguments.listen, &file.display().to_string(), demo::replay_router(script))
+            serve_agent(arguments.listen, &file.display().to_string(), &[], demo::replay_router(script))
         }
-        (None, Some(dialect)) => {
+        (None, Some(MockDialect::BuiltIn(dialect))) => {
             let agent = find_agent(dialect, &arguments.content);
-            serve_agent(arguments.listen, dialect.name, demo::router(agent, Duration::from_millis(arguments.pace)))
+            serve_agent(arguments.listen, dialect.name, &[], demo::router(agent, Duration::from_millis(arguments.pace)))
+        }
+        (None, Some(MockDialect::File(file))) => {
+            let agent = example_agent::create(file, Duration::from_millis(arguments.pace))?;
+            let offers = agent.offers().into_iter().map(|(word, example)| {
+                let text = if word.is_empty() { "any other message".to_owned() } else { format!("`{word}` in it") };
+                format!("  {text:<17}  {example}")
+            });
+            let offers: Vec<String> = offers.collect();
+            serve_agent(arguments.listen, &file.dialect.name, &offers, demo::example_router(agent))
         }
         // Clap requires one of the two options.
         (None, None) => Ok(CliExit::Usage),
     }
 }
 
-/// Serves an agent until a signal. `name` is printed with its address.
-pub(super) fn serve_agent(listen: SocketAddr, name: &str, router: demo::AgentRouter) -> CliResult {
+/// Serves an agent until a signal. `name` is printed with its address, and `offers` below it.
+pub(super) fn serve_agent(listen: SocketAddr, name: &str, offers: &[String], router: demo::AgentRouter) -> CliResult {
     let serving = async {
         let listener = tokio::net::TcpListener::bind(listen).await?;
         print_line(format_args!("agent {name} http://{}/", listener.local_addr()?));
+        offers.iter().all(print_line);
         print_line(format_args!("Ctrl-C ends it, in the background `kill {}`.", std::process::id()));
         demo::serve(listener, router, wait_for_signal()).await
     };

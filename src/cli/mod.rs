@@ -23,6 +23,7 @@ mod tap;
 mod top;
 mod drain;
 mod recorded_agent;
+mod example_agent;
 mod mock_agent;
 mod recording_reader;
 mod event_diff;
@@ -108,7 +109,7 @@ enum CliCommand {
     Replay(Box<replay::ReplayArgs>),
     /// Create API keys, and tokens for testing
     Token(Box<token::TokenArgs>),
-    /// Run one of the demo agents
+    /// Run an agent for tests: one of the demo, of a dialect file or of a recording
     MockAgent(mock_agent::MockAgentArgs),
     /// Print a shell completion script
     Completions(completions::CompletionsArgs),

@@ -59,7 +59,7 @@ pub(super) fn run(arguments: &ReplayArgs) -> CliResult {
         ReplayedSide::Agent => {
             let script = read_agent(&arguments.file, arguments.speed)?;
             let name = arguments.file.display().to_string();
-            serve_agent(arguments.listen, &name, demo::replay_router(script))
+            serve_agent(arguments.listen, &name, &[], demo::replay_router(script))
         }
         ReplayedSide::Client => replay_client::run(&arguments.file, &arguments.client),
     }

@@ -16,8 +16,9 @@ use crate::codec::Framing;
 use crate::codec::sse::SseLimits;
 use crate::config;
 use crate::config::process::ALLOWS_SHORTCUT;
-use crate::dialect::PeerDialect;
+use crate::dialect::{PeerDialect, ThreadValues};
 use crate::error::RejectionKind;
+use crate::event::Json;
 use crate::inspect::RecordedRun;
 use crate::translate::explain_trace::ExplainTrace;
 use crate::translate::roundtrip::{self, RoundTrip, RoundTripOutcome};
@@ -96,6 +97,8 @@ struct TranslatePlan<'a> {
     from: PeerDialect,
     to: PeerDialect,
     format: OutputFormat,
+    /// what earlier runs of the thread kept, as a recording has it
+    thread: Option<ThreadValues>,
     input: RefCell<Box<dyn Read>>,
 }
 
@@ -121,7 +124,7 @@ pub(super) fn run(arguments: &TranslateArgs) -> CliResult {
             arguments.file.display()
         )));
     };
-    translate_input(arguments, from, to, input.reader)
+    translate_input(arguments, from, to, Some(ThreadValues::new()), input.reader)
 }
 
 /// Translates a recording of `diglot record` as its gateway did, unless the arguments say otherwise.
@@ -139,11 +142,13 @@ fn translate_recorded(arguments: &TranslateArgs, reader: Box<dyn Read>) -> CliRe
     if arguments.request {
         let body = run.client_request;
         let body = body.ok_or_else(|| CliExit::Problems.failure(format_args!("{file}: {NO_REQUEST}")))?;
-        return translate_input(arguments, settings.client, settings.agent, Box::new(Cursor::new(body)));
+        let input = Box::new(Cursor::new(body));
+        let thread = (!settings.thread.is_lost).then_some(settings.thread.values);
+        return translate_input(arguments, settings.client, settings.agent, thread, input);
     }
     if arguments.roundtrip {
         let agent_bytes = Box::new(Cursor::new(run.agent_bytes()));
-        return translate_input(arguments, settings.agent, settings.client, agent_bytes);
+        return translate_input(arguments, settings.agent, settings.client, Some(ThreadValues::new()), agent_bytes);
     }
     let options = RecordedOptions {
         file: &arguments.file,
@@ -155,7 +160,13 @@ fn translate_recorded(arguments: &TranslateArgs, reader: Box<dyn Read>) -> CliRe
     translate_recording(&options, &run, settings).or_else(|failure| failure.into_result(&arguments.file, CliExit::Ok))
 }
 
-fn translate_input(arguments: &TranslateArgs, from: PeerDialect, to: PeerDialect, input: Box<dyn Read>) -> CliResult {
+fn translate_input(
+    arguments: &TranslateArgs,
+    from: PeerDialect,
+    to: PeerDialect,
+    thread: Option<ThreadValues>,
+    input: Box<dyn Read>,
+) -> CliResult {
     let client = if arguments.request { from } else { to };
     let is_mapped = [from, to].map(|side| side.dialect.mapping.is_some());
     if client.dialect.mapping.is_some() || (arguments.roundtrip && is_mapped.contains(&true)) {
@@ -164,7 +175,7 @@ fn translate_input(arguments: &TranslateArgs, from: PeerDialect, to: PeerDialect
         ));
     }
     let format = arguments.format.unwrap_or(OutputFormat::Sse);
-    let plan = TranslatePlan { arguments, from, to, format, input: RefCell::new(input) };
+    let plan = TranslatePlan { arguments, from, to, format, thread, input: RefCell::new(input) };
     let allows_proto = |peer: PeerDialect| !plan.request && peer.dialect.is_canonical();
     if (plan.format == OutputFormat::Proto && !allows_proto(to))
         || (plan.arguments.input == InputFormat::Proto && !allows_proto(from))
@@ -209,7 +220,9 @@ fn read_body(arguments: &TranslatePlan<'_>) -> Result<Vec<u8>, IoFailure> {
 
 fn translate_request(arguments: &TranslatePlan<'_>) -> Result<CliExit, ReadStop> {
     let body = read_body(arguments)?;
-    match request::translate_request(&body, arguments.from, arguments.to, &ids_or_default(arguments)) {
+    let ids = ids_or_default(arguments);
+    let thread = |_: &Json<'_>| arguments.thread.clone();
+    match request::translate_input(&body, arguments.from, arguments.to, &ids, None, false, &thread) {
         Ok(translated) => {
             writeln!(io::stdout().lock(), "{}", translated.body).map_err(IoFailure::Output)?;
             let file = arguments.file.display();

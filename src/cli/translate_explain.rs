@@ -31,6 +31,8 @@ struct EventNotes {
     carried: Vec<(Vec<String>, String)>,
     repairs: Vec<&'static str>,
     losses: Vec<&'static str>,
+    /// whether the rules of a dialect file send nothing for it
+    is_silent: bool,
 }
 
 impl TranslateExplainer {
@@ -57,7 +59,7 @@ impl TranslateExplainer {
         line.push(':');
         // Writing to memory cannot fail.
         let _ = match (sorted.canonical.as_slice(), sorted.written.as_slice()) {
-            ([], []) if sorted.losses.is_empty() => write!(line, " buffered until later events"),
+            ([], []) if sorted.losses.is_empty() && !sorted.is_silent => write!(line, " buffered until later events"),
             ([], []) => write!(line, " nothing written"),
             (canonical, []) => write!(line, " read as {}, nothing written", join_names(canonical)),
             (canonical, written) if canonical.iter().eq(written) => write!(line, " written as {}", join_names(written)),
@@ -85,6 +87,12 @@ impl TranslateExplainer {
                     self.read += 1;
                     let row = row.map(|row| format!(", {}", row.seed)).unwrap_or_default();
                     sorted.read = Some(format!(" {} ({}{row})", printable(wire), agent.name));
+                }
+                TraceEntry::Mapped(trace) => {
+                    self.read += 1;
+                    let name = trace.name.as_deref().map(|name| format!(" {}", printable(name))).unwrap_or_default();
+                    sorted.read = Some(format!("{name} ({}, {})", agent.name, describe_rules(&trace.lines)));
+                    sorted.is_silent = !trace.lines.is_empty();
                 }
                 TraceEntry::Canonical(kind, names, location) => {
                     sorted.canonical.push(kind.wire());
@@ -133,6 +141,16 @@ impl TranslateExplainer {
             format_counts(repairs),
             format_counts(losses)
         )
+    }
+}
+
+/// Names the rules of a dialect file by their lines.
+fn describe_rules(lines: &[u64]) -> String {
+    let all: Vec<String> = lines.iter().map(u64::to_string).collect();
+    match lines {
+        [] => "no rule".to_owned(),
+        [_] => format!("rule of line {}", all[0]),
+        _ => format!("rules of lines {}", join_names(&all)),
     }
 }
 

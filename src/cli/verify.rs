@@ -16,7 +16,8 @@ A violation makes the AG-UI client (@ag-ui/client 1.0.0) reject the run. A warni
 but no client enforces the rule yet, or the client ignores unknown content.
 
 A stream of another dialect than ag-ui is read like the gateway reads it, and checked by the same rules: a violation is \
-something that the gateway has to repair for the client. Missing members that are optional in the dialect are not findings.
+something that the gateway has to repair for the client. Missing members that are optional in the dialect are not findings. A stream of a dialect file is read by its rules: \
+`foreign-event` is a frame to which no rule applies, and `truncated` a stream after which no rule has said that the run succeeded.
 
 Exit codes: 0 the client accepts the stream, 1 the client rejects it (with --strict also: there are warnings) or the input \
 has no event (`no-events`), which the client accepts although it is not a run, 2 usage, 69 the file cannot be read.
@@ -47,11 +48,6 @@ pub(super) struct VerifyArgs {
 }
 
 pub(super) fn run(arguments: &VerifyArgs) -> CliResult {
-    if arguments.dialect.dialect.mapping.is_some() {
-        return Err(CliExit::Usage.failure(
-            "a dialect file has no rules to verify a stream by; see what a client gets with `diglot translate --from FILE.yaml --to ag-ui --explain`",
-        ));
-    }
     let mut verifier = Verifier::new(arguments.dialect);
     let result = verify(arguments, &mut verifier);
     let verdict = exit_for(arguments, verifier.summary());

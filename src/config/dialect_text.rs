@@ -2,8 +2,10 @@
 //! write them so.
 
 use super::problem::did_you_mean;
+use super::shipped_dialects::SHIPPED_DIALECTS;
 use crate::dialect::carry;
 use crate::dialect::{self, INTERRUPT_TOOL, OPTION_CHOICES, PeerDialect, ToolName, choices_for};
+use std::path::Path;
 
 /// Reserved names: `auto`, and the keys that [`crate::translate`] adds to `metadata`.
 pub(super) const RESERVED_NAMES: &[&str] = &[dialect::AUTO, carry::GATEWAY_KEY, carry::CANONICAL_KEY];
@@ -12,6 +14,11 @@ pub(super) const RESERVED_NAMES: &[&str] = &[dialect::AUTO, carry::GATEWAY_KEY, 
 pub(super) fn is_dialect_name(name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     !name.is_empty() && name.len() <= 32 && name.chars().all(is_plain)
+}
+
+/// Returns whether a word in the place of a dialect is the path of a file.
+pub(crate) fn is_dialect_path(text: &str) -> bool {
+    Path::new(text).extension().is_some_and(|extension| extension == "yaml" || extension == "yml")
 }
 
 /// Parses `NAME[:OPTION[,OPTION]]`; an option is a choice or `NAME=CHOICE`.
@@ -24,7 +31,8 @@ pub(crate) fn parse_dialect(text: &str) -> Result<PeerDialect, String> {
         if name == dialect::AUTO {
             return Err(format!("`{name}` is only for routes; `diglot detect FILE` names the dialect of a recording"));
         }
-        let known: Vec<&str> = dialect::ALL.iter().map(|dialect| dialect.name).collect();
+        let built_in = dialect::ALL.iter().map(|dialect| dialect.name);
+        let known: Vec<&str> = built_in.chain(SHIPPED_DIALECTS.iter().map(|(name, _)| *name)).collect();
         return Err(format!("unknown dialect `{name}`; {}", did_you_mean(name, &known)));
     };
     let mut peer = PeerDialect::new(dialect);

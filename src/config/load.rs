@@ -4,10 +4,11 @@ use std::path::Path;
 
 use super::access::ApiKeyConfig;
 use super::admin_endpoints::AdminEndpointsConfig;
-use super::dialect_file::DialectFile;
+use super::dialect_file::{DialectFile, FileKind};
 use super::file::{AdminEndpointsSpec, ConfigFile};
 use super::parse::{decode_utf8, env_var, parse_and_check};
 use super::problem::{ConfigProblem, ConfigProblems};
+use super::shipped_dialects::SHIPPED_DIALECTS;
 use super::source::{KeyCheck, LoadContext};
 use super::{Config, check};
 use crate::net::read_file;
@@ -42,6 +43,11 @@ pub(super) fn load_with(path: &Path, bytes: &[u8], with: LoadContext<'_>) -> Res
 }
 
 fn load_text(name: &str, text: &str, with: LoadContext<'_>) -> Result<LoadedConfig, ConfigProblems> {
+    if FileKind::classify(text) == FileKind::Dialect {
+        let problem = ConfigProblem::for_file(name, "this is a dialect file, not a configuration");
+        let hint = "name it in `dialect_files:` of a configuration, and its `name` as `agent` of a route there";
+        return Err(problem.with_hint(hint).into());
+    }
     let (file, (config, warnings)) = parse_and_check::<ConfigFile, _>(name, text, with, check::check)?;
     Ok(LoadedConfig { config, warnings, file })
 }
@@ -68,7 +74,18 @@ pub fn from_str_with(
 
 /// Reads and compiles the dialect file at `path`.
 pub(crate) fn load_dialect_file(path: &Path) -> Result<DialectFile, ConfigProblems> {
-    DialectFile::compile(&path.display().to_string(), &read_source(path)?, &env_var)
+    compile_dialect_file(path, &read_source(path)?)
+}
+
+/// Compiles a dialect file that was read from `path`.
+pub(crate) fn compile_dialect_file(path: &Path, bytes: &[u8]) -> Result<DialectFile, ConfigProblems> {
+    DialectFile::compile(&path.display().to_string(), bytes, &env_var)
+}
+
+/// Compiles the dialect file of this name that ships with Diglot; `None` if there is none.
+pub(crate) fn load_shipped_dialect(name: &str) -> Option<Result<DialectFile, ConfigProblems>> {
+    let (name, text) = SHIPPED_DIALECTS.iter().find(|(own, _)| *own == name)?;
+    Some(DialectFile::compile(name, text.as_bytes(), &env_var))
 }
 
 pub(crate) fn load_key_file(path: &Path, content: &[u8]) -> Result<Vec<ApiKeyConfig>, ConfigProblems> {

@@ -33,6 +33,7 @@ mod upstream;
 pub(crate) mod enum_values;
 mod scalar;
 mod problem;
+pub(crate) mod shipped_dialects;
 pub(crate) mod dialect_text;
 mod kind;
 mod text;
@@ -65,6 +66,7 @@ pub mod fuzzing;
 mod tests;
 
 pub(crate) use check::intern_file_dialect;
+pub use dialect_file::dialect_file_schema;
 pub(crate) use duration::format_duration;
 pub(crate) use file::{EjectionConfig, HealthCheckConfig, TimeoutsConfig};
 pub use file::{LimitsConfig, RouteConfig};

@@ -11,6 +11,10 @@ use super::yaml_hints;
 /// Mappings that are easily mistaken for single values, with examples.
 const MAPPING_HINTS: &[(&str, &str)] = &[
     ("auth", "name issuers of tokens or lists of API keys: `auth: {api_keys: [{name: partners, file: keys.yaml}]}`"),
+    (
+        "dialects",
+        "write a name and what it changes: `dialects: [{name: acme-chat, extends: ag-ui}]`; a dialect file is named in `dialect_files`",
+    ),
     ("cors", "name the pages that may call: `cors: {origins: [https://app.example.com]}`"),
     ("ejection", "write the thresholds: `ejection: {failures: 5, for: 30s}`"),
     ("health", "write `health: {}` for the defaults, or `health: {path: /healthz}` to request a path"),
@@ -137,12 +141,12 @@ pub(super) fn explain_duplicate_key(name: &str, path: &str, entry: &MapEntry, fi
 
 fn shape_hint(expected: NodeShape, path: &str) -> &'static str {
     let key = path.rsplit('.').next().unwrap_or(path);
+    let key = key.split_once('[').map_or(key, |(list, _)| list);
+    let of_key = MAPPING_HINTS.iter().find(|(name, _)| *name == key).map(|(_, hint)| *hint);
     match expected {
         NodeShape::Mapping if path.is_empty() => "begin with a key such as `routes:`, without indentation",
-        NodeShape::Mapping => {
-            let of_key = MAPPING_HINTS.iter().find(|(name, _)| *name == key).map(|(_, hint)| *hint);
-            of_key.unwrap_or("write `key: value` lines below it, indented")
-        }
+        NodeShape::Mapping => of_key.unwrap_or("write `key: value` lines below it, indented"),
+        NodeShape::List if key == "dialects" => of_key.unwrap_or_default(),
         NodeShape::List => "begin each entry with `- `, indented below the key",
         NodeShape::Scalar | NodeShape::Empty => {
             "write one value after the key; quote a text that begins with `{` or `[`"

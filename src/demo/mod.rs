@@ -38,7 +38,8 @@
 //! | `"fail": "html"` | answers 200 with a `text/html` page, like a login wall or a misrouted proxy |
 //!
 //! `fail` overrides `idle`; both combine with `events`. Invalid options are answered with 400, because a test proves
-//! nothing if its option is ignored.
+//! nothing if its option is ignored. An agent that a dialect file describes ([`ExampleAgent`]) has the user's last text
+//! in place of `forwardedProps`, which few APIs have.
 
 mod conversation;
 mod demo_ids;
@@ -46,9 +47,11 @@ mod test_options;
 mod demo_script;
 mod server;
 mod replay_agent;
+mod example_agent;
 
 /// The routes of an agent.
 pub(crate) type AgentRouter = axum::Router;
 
+pub(crate) use example_agent::{ExampleAgent, ExampleOutcome, ExampleStream, UserTextPlace, example_router};
 pub(crate) use replay_agent::{ReplayEnding, ReplayScript, replay_router};
 pub(crate) use server::{router, serve};

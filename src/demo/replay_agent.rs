@@ -41,14 +41,19 @@ struct ReplayRun {
 pub(crate) fn replay_router(script: ReplayScript) -> Router {
     let script = Arc::new(script);
     Router::new().fallback(move |method: Method| {
-        let run = ReplayRun { script: Arc::clone(&script), started_at: Instant::now(), sent: 0 };
+        let script = Arc::clone(&script);
         async move {
             if method != Method::POST {
                 return (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "POST")]).into_response();
             }
-            run.respond().await
+            respond(script).await
         }
     })
+}
+
+/// Answers one request.
+pub(super) async fn respond(script: Arc<ReplayScript>) -> Response {
+    ReplayRun { script, started_at: Instant::now(), sent: 0 }.respond().await
 }
 
 impl ReplayRun {

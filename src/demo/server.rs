@@ -38,7 +38,7 @@ use super::{
 use crate::dialect::PeerDialect;
 
 /// Maximum request size in bytes, enough for a whole conversation with inline images.
-const REQUEST_LIMIT: usize = 16 * 1024 * 1024;
+pub(super) const REQUEST_LIMIT: usize = 16 * 1024 * 1024;
 
 /// Target bytes per write without a pace; the last event may exceed it.
 const BATCH_BYTES: usize = 16 * 1024;
@@ -89,7 +89,13 @@ pub(crate) async fn serve(
 }
 
 /// An error response in FastAPI's format.
-struct HttpRefusal(StatusCode, String);
+pub(super) struct HttpRefusal(pub(super) StatusCode, pub(super) String);
+
+impl HttpRefusal {
+    pub(super) fn not_allowed() -> Self {
+        HttpRefusal(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed".to_owned())
+    }
+}
 
 impl IntoResponse for HttpRefusal {
     fn into_response(self) -> Response {
@@ -111,8 +117,7 @@ fn handle_request(
 ) -> Result<Response, HttpRefusal> {
     let bad_request = |detail: String| HttpRefusal(StatusCode::BAD_REQUEST, detail);
     if method != Method::POST {
-        let detail = "Method Not Allowed".to_owned();
-        return Err(HttpRefusal(StatusCode::METHOD_NOT_ALLOWED, detail));
+        return Err(HttpRefusal::not_allowed());
     }
     let body = body.map_err(|rejection| HttpRefusal(rejection.status(), rejection.body_text()))?;
     let input: Value = serde_json::from_slice(&body).map_err(|error| bad_request(error.to_string()))?;
@@ -128,13 +133,13 @@ fn handle_request(
 }
 
 /// Returns the error of an overloaded model API, as an agent would forward it.
-fn overloaded_response() -> Response {
+pub(super) fn overloaded_response() -> Response {
     let head = [(header::CONTENT_TYPE, "application/json"), (header::RETRY_AFTER, "7")];
     let body = format!(r#"{{"error":{{"message":"{ERROR_MESSAGE}"}}}}"#);
     (StatusCode::SERVICE_UNAVAILABLE, head, body).into_response()
 }
 
-fn html_page() -> Response {
+pub(super) fn html_page() -> Response {
     let html = "<!doctype html>\n<html><head><title>Sign in</title></head><body><h1>Sign in</h1></body></html>\n";
     let head = [(header::CONTENT_TYPE, "text/html; charset=utf-8")];
     (head, html).into_response()

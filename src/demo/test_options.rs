@@ -14,6 +14,19 @@ pub(super) enum InjectedFault {
     Html,
 }
 
+impl InjectedFault {
+    pub(super) fn from_word(word: &str) -> Option<InjectedFault> {
+        Some(match word {
+            "truncate" => InjectedFault::Truncate,
+            "reset" => InjectedFault::Reset,
+            "error" => InjectedFault::Error,
+            "status" => InjectedFault::Status,
+            "html" => InjectedFault::Html,
+            _ => return None,
+        })
+    }
+}
+
 /// The options for one request; the default is a plain conversation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct TestOptions {
@@ -68,14 +81,8 @@ impl TestOptions {
     }
 
     fn parse_fault(name: Option<&str>) -> Result<InjectedFault, InvalidTestOption> {
-        match name {
-            Some("truncate") => Ok(InjectedFault::Truncate),
-            Some("reset") => Ok(InjectedFault::Reset),
-            Some("error") => Ok(InjectedFault::Error),
-            Some("status") => Ok(InjectedFault::Status),
-            Some("html") => Ok(InjectedFault::Html),
-            _ => Err(InvalidTestOption("forwardedProps.diglot.fail must be truncate, reset, error, status or html")),
-        }
+        let invalid = InvalidTestOption("forwardedProps.diglot.fail must be truncate, reset, error, status or html");
+        name.and_then(InjectedFault::from_word).ok_or(invalid)
     }
 }
 

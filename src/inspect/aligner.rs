@@ -5,17 +5,20 @@ use super::held_rows::HeldRows;
 use super::replayed_stream::ReplayedStream;
 use super::row::{AlignedRow, CarriedNames, RowCause, RowCount, RowEvent};
 use super::stream_settings::StreamSettings;
-use crate::codec::sse::{SseDecoder, SseLimits, SseStep};
+use crate::codec::sse::{SseDecoder, SseFrame, SseLimits, SseStep};
 use crate::codec::{Framing, json};
+use crate::dialect::Dialect;
 use crate::event::Json;
 use crate::translate::ConversationState;
 use crate::translate::explain_trace::{ExplainTrace, TraceEntry};
+use std::borrow::Cow;
 
 #[derive(Debug)]
 pub(crate) struct RunAligner {
     stream: ReplayedStream,
     /// finds the agent's events in the same bytes that the stream reads
     frames: SseDecoder,
+    agent: &'static Dialect,
     framing: Framing,
     out: Vec<u8>,
     rows: u64,
@@ -29,7 +32,8 @@ impl RunAligner {
         let mut stream = ReplayedStream::new(&settings, conversation);
         stream.report_mut().trace = Some(Box::new(ExplainTrace::default()));
         let frames = SseDecoder::new(settings.limits);
-        RunAligner { stream, frames, framing: Framing::Sse, out: Vec::new(), rows: 0, held: HeldRows::default() }
+        let agent = settings.agent.dialect;
+        RunAligner { stream, frames, agent, framing: Framing::Sse, out: Vec::new(), rows: 0, held: HeldRows::default() }
     }
 
     /// Takes the next step of the run, at `now_ms` since the epoch, and appends the rows that it completes.
@@ -69,7 +73,7 @@ impl RunAligner {
         if self.framing == Framing::Proto {
             self.push(now_ms, step, bytes);
             let note = format!("{} bytes of protobuf", bytes.len());
-            let agent = RowEvent { kind: None, data: None };
+            let agent = RowEvent { kind: None, event_line: None, data: None };
             self.push_row(at_ms, Some(agent), RowCause::Held, Some(&note), rows);
             return;
         }
@@ -79,7 +83,8 @@ impl RunAligner {
             let mut rest = line;
             match self.frames.next(&mut rest) {
                 SseStep::Frame(frame) => {
-                    self.push_row(at_ms, Some(event(&frame.data)), RowCause::Held, fault.as_deref(), rows);
+                    let event = agent_event(&frame, self.agent);
+                    self.push_row(at_ms, Some(event), RowCause::Held, fault.as_deref(), rows);
                 }
                 SseStep::Failed(_) | SseStep::More => {
                     if let Some(fault) = fault {
@@ -100,7 +105,8 @@ impl RunAligner {
         while let SseStep::Frame(frame) = self.frames.finish() {
             let is_cut = json::parse_open_object(&frame.data).is_err();
             let note = is_cut.then_some("the agent's stream was cut within this event");
-            self.push_row(at_ms, Some(event(&frame.data)), RowCause::Held, note, rows);
+            let event = agent_event(&frame, self.agent);
+            self.push_row(at_ms, Some(event), RowCause::Held, note, rows);
             if let Some(row) = rows.last_mut().filter(|_| is_cut) {
                 row.cause = RowCause::Dropped;
             }
@@ -134,7 +140,8 @@ impl RunAligner {
         for entry in trace.map(|trace| std::mem::take(&mut trace.entries)).unwrap_or_default() {
             add_trace(entry, &mut row);
         }
-        if row.agent.is_some() {
+        let is_nothing = row.cause == RowCause::Nothing && row.client.is_empty() && row.losses.is_empty();
+        if row.agent.is_some() && !is_nothing {
             row.cause = cause_of(&row);
         }
         // The event at which the run stopped has the reason in its note.
@@ -171,7 +178,16 @@ fn add_trace(entry: TraceEntry, row: &mut AlignedRow) {
         }
     };
     match entry {
-        TraceEntry::Read(_, found) => row.seed = found.map(|found| found.seed),
+        TraceEntry::Read(_, found) => row.seed = found.map(|found| Cow::Borrowed(found.seed)),
+        TraceEntry::Mapped(trace) => {
+            row.seed = Some(describe_rules(&trace.lines));
+            if let Some(agent) = &mut row.agent {
+                agent.kind = trace.name;
+            }
+            if !trace.lines.is_empty() {
+                row.cause = RowCause::Nothing;
+            }
+        }
         TraceEntry::Canonical(kind, names, location) => {
             row.canonical.push(kind.wire());
             add_carried(names, location);
@@ -188,8 +204,29 @@ fn add_trace(entry: TraceEntry, row: &mut AlignedRow) {
 
 fn event(data: &str) -> RowEvent {
     let kind = json::parse_object(data).ok().and_then(|object| object.kind);
-    let kind = kind.as_ref().and_then(Json::text).map(std::borrow::Cow::into_owned);
-    RowEvent { kind, data: Some(data.to_owned()) }
+    let kind = kind.as_ref().and_then(Json::text).map(Cow::into_owned);
+    RowEvent { kind, event_line: None, data: Some(data.to_owned()) }
+}
+
+/// Returns a frame of an agent. A dialect file that is read by the `event:` line has it; its rules name the event.
+fn agent_event(frame: &SseFrame<'_>, agent: &Dialect) -> RowEvent {
+    match agent.mapping {
+        None => event(&frame.data),
+        Some(mapping) => {
+            let event_line = frame.event.as_deref().filter(|_| mapping.reads_event_line).map(str::to_owned);
+            RowEvent { kind: None, event_line, data: Some(frame.data.to_string()) }
+        }
+    }
+}
+
+/// Names the rules of a dialect file.
+fn describe_rules(lines: &[u64]) -> Cow<'static, str> {
+    let lines: Vec<String> = lines.iter().map(u64::to_string).collect();
+    match lines.as_slice() {
+        [] => "no rule".into(),
+        [line] => format!("line {line} of the dialect file").into(),
+        lines => format!("lines {} of the dialect file", lines.join(", ")).into(),
+    }
 }
 
 /// Takes the events out of whole frames.
@@ -207,7 +244,8 @@ fn take_events(frames: &mut Vec<u8>) -> Vec<RowEvent> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dialect::{self, PeerDialect};
+    use crate::config::{intern_file_dialect, load};
+    use crate::dialect::{self, PeerDialect, ThreadState};
     use crate::translate::{GuardMode, RunIds};
     use std::fs;
     use std::path::Path;
@@ -224,6 +262,7 @@ mod tests {
             max_bytes: None,
             framing: Framing::Sse,
             frame_token: None,
+            thread: ThreadState::default(),
         }
     }
 
@@ -280,6 +319,34 @@ mod tests {
     }
 
     #[test]
+    fn names_frames_and_rules_of_a_dialect_file() {
+        let file = load::load_shipped_dialect("coze-chat").and_then(Result::ok).expect("a file that ships");
+        let agent = PeerDialect::new(intern_file_dialect(file.dialect));
+        let client = PeerDialect::new(dialect::find_by_name("ag-ui").expect("a dialect"));
+        let mut aligner = RunAligner::new(&settings(agent, client), ConversationState::default());
+        let input = concat!(
+            "event:conversation.chat.created\ndata:{\"id\":\"c\"}\n\n",
+            "event:conversation.chat.in_progress\ndata:{\"id\":\"c\"}\n\n",
+            "event:conversation.message.delta\ndata:{\"id\":\"m\",\"type\":\"answer\",\"content\":\"a\",\"content_type\":\"text\"}\n\n",
+            "event:conversation.new\ndata:{\"type\":\"answer\"}\n\n",
+        );
+        let rows = read_all(&mut aligner, &[input.as_bytes()]);
+        let [created, progress, text, new, _] = rows.as_slice() else { panic!("{rows:?}") };
+        let name = |row: &AlignedRow| row.agent.as_ref().and_then(|agent| agent.kind.clone()).unwrap_or_default();
+        assert_eq!(name(created), "conversation.chat.created");
+        assert_eq!((name(progress).as_str(), progress.cause), ("conversation.chat.in_progress", RowCause::Nothing));
+        assert!(progress.releases.is_empty() && text.releases.is_empty());
+        assert!(text.seed.as_ref().is_some_and(|seed| seed.starts_with("line ")), "{text:?}");
+        assert_eq!(
+            text.agent.as_ref().and_then(|agent| agent.event_line.as_deref()),
+            Some("conversation.message.delta")
+        );
+        assert_eq!((name(new).as_str(), new.seed.as_deref()), ("conversation.new", Some("no rule")));
+        let raw = new.client.last().and_then(|event| event.data.as_deref()).expect("RAW");
+        assert!(raw.contains(r#"{"event":"conversation.new","data":{"type":"answer"}}"#), "{raw}");
+    }
+
+    #[test]
     fn explains_each_row() {
         let side = |name| PeerDialect::new(dialect::find_by_name(name).expect("a dialect"));
         let settings = settings(side("hai"), side("ag-ui"));
@@ -296,7 +363,7 @@ mod tests {
         let (changed, split) = (RowCause::Changed, RowCause::Split);
         assert_eq!(causes, [changed, split, changed, RowCause::End, RowCause::Gateway]);
         let [started, text, raw, end, failed] = rows.as_slice() else { panic!("{rows:?}") };
-        assert!(started.seed.is_some_and(|seed| seed.contains("4.2")), "{started:?}");
+        assert!(started.seed.as_ref().is_some_and(|seed| seed.contains("4.2")), "{started:?}");
         // The seed has no text without BUSINESS_DATA_START before it (§3.3.1).
         assert_eq!(text.repairs[0].label, "opener_supplied");
         assert_eq!(raw.repairs[0].label, "malformed_frame");

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 /// The version of the format. A reader refuses every other.
 pub(crate) const RECORDING_VERSION: u32 = 1;
@@ -72,6 +73,9 @@ pub(crate) struct RecordingHead {
     pub(crate) framing: String,
     /// present if frames have ids from which the client can resume
     pub(crate) frame_token: Option<String>,
+    /// for an agent whose dialect is described by a file
+    #[serde(default, skip_serializing_if = "RecordedThread::is_empty")]
+    pub(crate) thread: RecordedThread,
     /// since the epoch
     pub(crate) started_ms: i64,
     /// `null` while the run is in progress
@@ -80,6 +84,23 @@ pub(crate) struct RecordingHead {
     pub(crate) outcome: Option<String>,
     pub(crate) code: Option<String>,
     pub(crate) message: Option<String>,
+}
+
+/// The values that earlier runs of the thread kept.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct RecordedThread {
+    /// by their names in the dialect file
+    #[serde(default)]
+    pub(crate) values: BTreeMap<String, Value>,
+    /// whether there were earlier runs, of which nothing is kept
+    #[serde(default)]
+    pub(crate) is_lost: bool,
+}
+
+impl RecordedThread {
+    fn is_empty(&self) -> bool {
+        *self == RecordedThread::default()
+    }
 }
 
 /// A line after the head.

@@ -1,12 +1,13 @@
 //! A run's settings in the head of its recording, and back.
 
 use super::captured_run::CapturedRun;
-use super::recording::{RECORDING_VERSION, RecordingHead, SideWords, find_framing, framing_name};
+use super::recording::{RECORDING_VERSION, RecordedThread, RecordingHead, SideWords, find_framing, framing_name};
 use super::stream_settings::StreamSettings;
 use crate::codec::sse::SseLimits;
 use crate::config::dialect_text::{format_dialect, parse_dialect};
 use crate::config::enum_values::{GUARD, name_of};
-use crate::dialect::{self, PeerDialect, ValueAlias};
+use crate::config::shipped_dialects::SHIPPED_DIALECTS;
+use crate::dialect::{self, PeerDialect, ThreadState, ValueAlias};
 use crate::event::{Field, Json};
 use crate::translate::{AllowedTools, RunIds};
 use serde_json::value::RawValue;
@@ -35,6 +36,7 @@ impl RecordingHead {
             tools: settings.tools.as_ref().map(|tools| tools.names().into_iter().map(str::to_owned).collect()),
             framing: framing_name(settings.framing).to_owned(),
             frame_token: settings.frame_token.as_deref().map(str::to_owned),
+            thread: RecordedThread::new(settings.agent, &settings.thread),
             started_ms: run.head.started_ms,
             duration_ms: end.as_ref().map(|end| millis(end.duration)),
             outcome: end.as_ref().map(|end| end.outcome.to_owned()),
@@ -48,7 +50,7 @@ impl RecordingHead {
     /// # Errors
     /// Returns the cause and the way out.
     pub(crate) fn agent_side(&self) -> Result<PeerDialect, String> {
-        let side = parse_side(&self.agent).map_err(|cause| describe_unknown_side(&cause, "--from"))?;
+        let side = parse_side(&self.agent, "--from")?;
         Ok(self.agent_words.add_to(side))
     }
 
@@ -57,7 +59,7 @@ impl RecordingHead {
     /// # Errors
     /// Returns the cause and the way out.
     pub(crate) fn client_side(&self) -> Result<PeerDialect, String> {
-        let side = parse_side(&self.client).map_err(|cause| describe_unknown_side(&cause, "--to"))?;
+        let side = parse_side(&self.client, "--to")?;
         Ok(self.client_words.add_to(side))
     }
 
@@ -85,17 +87,45 @@ impl RecordingHead {
             max_bytes: self.max_bytes,
             framing: find_framing(&self.framing)?,
             frame_token: self.frame_token.as_deref().map(Into::into),
+            thread: self.thread.state_for(agent),
         })
     }
 }
 
-fn describe_unknown_side(cause: &str, option: &str) -> String {
-    format!("{cause}; if the gateway's configuration defines it, name the dialect that it extends with {option}")
+/// Reads a dialect in the form of a recording, in which a side may also be detected. `option` names another.
+fn parse_side(text: &str, option: &str) -> Result<PeerDialect, String> {
+    if text == dialect::AUTO {
+        return Ok(PeerDialect::new_auto());
+    }
+    let name = text.split_once(':').map_or(text, |(name, _)| name);
+    if dialect::find_by_name(name).is_some() {
+        return parse_dialect(text);
+    }
+    let ships = SHIPPED_DIALECTS.iter().any(|(shipped, _)| *shipped == name);
+    let or = if ships { format!("; {option} {name} is the file that ships") } else { String::new() };
+    Err(format!(
+        "its dialect `{name}` is not built in: name the configuration that had it, as in {option} diglot.yaml#{name}, or its dialect file{or}"
+    ))
 }
 
-/// Reads a dialect in the form of a recording, in which a side may also be detected.
-fn parse_side(text: &str) -> Result<PeerDialect, String> {
-    if text == dialect::AUTO { Ok(PeerDialect::new_auto()) } else { parse_dialect(text) }
+fn thread_names(agent: PeerDialect) -> &'static [Box<str>] {
+    agent.dialect.mapping.map(|mapping| mapping.thread_names.as_slice()).unwrap_or_default()
+}
+
+impl RecordedThread {
+    fn new(agent: PeerDialect, thread: &ThreadState) -> RecordedThread {
+        let values = thread_names(agent).iter().zip(&thread.values).filter_map(|(name, value)| {
+            let value = serde_json::from_str(value.as_ref()?.as_str()).ok()?;
+            Some((name.to_string(), value))
+        });
+        RecordedThread { values: values.collect(), is_lost: thread.is_lost }
+    }
+
+    /// Returns the values by their positions in the rules of an agent, whose file may have changed.
+    fn state_for(&self, agent: PeerDialect) -> ThreadState {
+        let value = |name: &str| self.values.get(name).map(|value| Json::from_trusted(value.to_string()));
+        ThreadState { values: thread_names(agent).iter().map(|name| value(name)).collect(), is_lost: self.is_lost }
+    }
 }
 
 impl SideWords {

@@ -14,7 +14,8 @@ pub(crate) struct ReplayedStream {
 
 impl ReplayedStream {
     pub(crate) fn new(settings: &StreamSettings, conversation: ConversationState) -> ReplayedStream {
-        ReplayedStream { stream: settings.create_stream(conversation), is_stopped: false }
+        let stream = settings.create_stream(conversation).with_thread(&settings.ids, settings.thread.clone());
+        ReplayedStream { stream, is_stopped: false }
     }
 
     /// Takes the next step, at `now_ms` since the epoch, and appends what the client is written.

@@ -1,6 +1,7 @@
 //! One row of a run: an event of the agent, and what the client was sent because of it.
 
 use serde::Serialize;
+use std::borrow::Cow;
 
 /// The reason for what the client was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -16,6 +17,8 @@ pub(crate) enum RowCause {
     Held,
     /// nothing, and counted as a loss
     Dropped,
+    /// nothing, as the rules of a dialect file have it
+    Nothing,
     /// the gateway's own, such as RUN_ERROR
     Gateway,
     /// the agent's body ended
@@ -27,9 +30,12 @@ pub(crate) enum RowCause {
 /// An event of one side.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct RowEvent {
-    /// the value of `type`, if it has one
+    /// the value of `type`, if it has one, or the name by which a dialect file reads it
     #[serde(rename = "type")]
     pub(crate) kind: Option<String>,
+    /// the `event:` line, if the agent's dialect is read by it
+    #[serde(rename = "event", skip_serializing_if = "Option::is_none")]
+    pub(crate) event_line: Option<String>,
     /// the text of the frame; `None` for protobuf
     pub(crate) data: Option<String>,
 }
@@ -62,8 +68,8 @@ pub(crate) struct AlignedRow {
     /// types of the canonical events between them
     pub(crate) canonical: Vec<&'static str>,
     pub(crate) cause: RowCause,
-    /// section of the document of the agent's dialect
-    pub(crate) seed: Option<&'static str>,
+    /// section of the document of the agent's dialect, or rules of its file
+    pub(crate) seed: Option<Cow<'static, str>>,
     pub(crate) carried: Vec<CarriedNames>,
     pub(crate) repairs: Vec<RowCount>,
     pub(crate) losses: Vec<RowCount>,

@@ -7,7 +7,7 @@
 use super::captured_run::CapturedRun;
 use super::row::{AlignedRow, RowEvent};
 use super::run_reader::{ReaderStep, RunReader};
-use crate::codec::sse::{self, SseDecoder, SseLimits, SseStep};
+use crate::codec::sse::{SseDecoder, SseLimits, SseStep};
 use crate::dialect::{AG_UI, PeerDialect};
 use crate::translate::{GuardMode, RunIds, Stream, request};
 use serde::Serialize;
@@ -84,12 +84,13 @@ impl SideReading {
     }
 
     fn read(&mut self, events: &[RowEvent], now_ms: i64) -> Vec<String> {
-        let texts = events.iter().filter_map(|event| event.data.as_deref());
-        let Some(stream) = &mut self.stream else { return texts.map(str::to_owned).collect() };
-        let (mut frames, mut out) = (Vec::new(), Vec::new());
-        texts.for_each(|text| sse::write_frame(&mut frames, text));
-        // A limit that the run reached is in its rows.
-        let _ = stream.push(&frames, now_ms, &mut out);
+        let texts = events.iter().filter_map(|event| Some((event.event_line.as_deref(), event.data.as_deref()?)));
+        let Some(stream) = &mut self.stream else { return texts.map(|(_, text)| text.to_owned()).collect() };
+        let mut out = Vec::new();
+        for (event_line, text) in texts {
+            // A limit that the run reached is in its rows.
+            let _ = stream.push_named_event(event_line, text, now_ms, &mut out);
+        }
         let (mut decoder, mut rest, mut read) = (SseDecoder::new(SseLimits::UNLIMITED), out.as_slice(), Vec::new());
         while let SseStep::Frame(frame) = decoder.next(&mut rest) {
             read.push(frame.data.to_string());

@@ -94,7 +94,7 @@ impl CaptureStore {
     pub(crate) fn begin_run(
         &self,
         head: RunHead,
-        settings: StreamSettings,
+        mut settings: StreamSettings,
         conversation: ConversationState,
         timeline: Arc<RunTimeline>,
         requests: Option<CapturedRequests>,
@@ -105,6 +105,10 @@ impl CaptureStore {
             None => CapturedRequests { client, agent },
             Some(rules) => CapturedRequests { client: rules.redact_json(&client), agent: rules.redact_json(&agent) },
         });
+        if redaction.is_some() {
+            // They are an agent's, like the members that the rules name.
+            settings.thread.values.clear();
+        }
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
         self.evict_for_next();
         let budget = Arc::clone(&self.budget);

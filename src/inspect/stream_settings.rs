@@ -4,7 +4,7 @@ use crate::codec::Framing;
 use crate::codec::sse::SseLimits;
 use crate::config::RouteConfig;
 use crate::config::process::ALLOWS_SHORTCUT;
-use crate::dialect::PeerDialect;
+use crate::dialect::{PeerDialect, ThreadState};
 use crate::translate::{AllowedTools, ConversationState, GuardMode, RunIds, Stream};
 use std::num::NonZero;
 use std::sync::Arc;
@@ -24,6 +24,8 @@ pub(crate) struct StreamSettings {
     pub(crate) framing: Framing,
     /// present if the client can resume from an event
     pub(crate) frame_token: Option<Box<str>>,
+    /// what earlier runs of the thread kept, for an agent whose dialect is described by a file
+    pub(crate) thread: ThreadState,
 }
 
 impl StreamSettings {
@@ -47,7 +49,13 @@ impl StreamSettings {
             max_bytes: route.access.run.bytes.map(NonZero::get),
             framing: Framing::Sse,
             frame_token: None,
+            thread: ThreadState::default(),
         }
+    }
+
+    pub(crate) fn with_thread(mut self, thread: ThreadState) -> StreamSettings {
+        self.thread = thread;
+        self
     }
 
     pub(crate) fn create_stream(&self, conversation: ConversationState) -> Stream {

@@ -12,6 +12,7 @@ use crate::codec::Framing;
 use crate::codec::sse::SseLimits;
 use crate::config::dialect_text::parse_dialect;
 use crate::config::inspect::{CaptureMode, InspectConfig};
+use crate::dialect::ThreadState;
 use crate::inspect::CapturedRequests;
 use crate::telemetry::{Metrics, RunTimeline};
 use crate::translate::{AllowedTools, ConversationState, GuardMode, RunIds, request};
@@ -69,6 +70,7 @@ fn record(is_kept: bool) -> (Vec<u8>, Vec<u8>) {
         max_bytes: None,
         framing: Framing::Sse,
         frame_token: Some("tok".into()),
+        thread: ThreadState::default(),
     };
     let head = RunHead {
         route: "chat".into(),

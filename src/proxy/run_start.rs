@@ -316,6 +316,7 @@ impl Gateway {
         let RewrittenRequest { client, agent, mut request } = rewritten;
         let access = &route.start_match.access;
         let settings = self.stream_settings(route, client, agent, request.ids.clone(), head.framing, token);
+        let settings = settings.with_thread(request.thread.clone());
         let start = RunStart {
             mode: self.capture_mode(route, &head.parts.extensions),
             request_id: head.request_id(),

@@ -174,6 +174,13 @@ pub(crate) fn dialect_of_event(wire: &str, data: &str) -> Option<&'static Dialec
     candidates.find(|dialect| dialect.has_event(wire))
 }
 
+/// Returns whether a built-in dialect has the type of an event.
+pub(crate) fn has_known_type(data: &str) -> bool {
+    let kind = json::parse_object(data).ok().and_then(|object| object.kind);
+    let wire = kind.as_ref().and_then(Json::text);
+    wire.is_some_and(|wire| ALL.iter().any(|dialect| dialect.has_event(&wire)))
+}
+
 /// Detects the dialect of a captured stream: the one with the strongest signs, then the one with the most of them, then
 /// the first. Also returns each sign where it first occurs.
 pub(crate) fn detect_stream<'e>(

@@ -5,13 +5,15 @@
 use super::carry::GATEWAY_KEY;
 use crate::codec::json;
 use crate::codec::sse::{SseDecoder, SseStep};
-use crate::dialect::{Dialect, EventRow};
+use crate::dialect::{Dialect, EventRow, FrameTrace};
 use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json, Members, find_member, get};
 
 #[derive(Clone, Debug)]
 pub(crate) enum TraceEntry {
     /// the agent event's type, and its row in the dialect's table
     Read(String, Option<&'static EventRow>),
+    /// the rules of a dialect file that applied to the agent's frame
+    Mapped(FrameTrace),
     /// the canonical event's type, the names of its carried members, and the key that contains them
     Canonical(EventType, Vec<String>, String),
     /// the names of members carried by the run guard, and the key that contains them
@@ -29,6 +31,10 @@ pub(crate) struct ExplainTrace {
 
 impl ExplainTrace {
     pub(super) fn record_frame(&mut self, data: &str, agent: &'static Dialect) {
+        if agent.mapping.is_some() {
+            // Its reader records the rules, once they have applied.
+            return;
+        }
         let kind = json::parse_object(data).ok().and_then(|object| object.kind);
         if let Some(wire) = kind.as_ref().and_then(Json::text) {
             let row = agent.row_for_wire(&wire).map(|(_, row)| row);

@@ -13,6 +13,7 @@
 //! - `cors`: pages of other origins.
 //! - `custom_dialects`: dialects that the configuration defines, and output for older agents.
 //! - `dialect_files`: agents whose dialects are described by files, and mistakes in those files.
+//! - `dialect_file_tools`: the commands with dialect files: check, verify, detect, translate, replay, mock agents.
 //! - `dialect_requests`: where the requests of dialect files go, what values do on the way, and errors of agents.
 //! - `drain`: connections and runs during a drain.
 //! - `earlier_runs`: ids of earlier runs, for clients that do not go on with their messages.
@@ -48,7 +49,7 @@
 //! - `reload`: changes of the configuration in a running process, and the admin socket.
 //! - `requests`: translated requests, and requests that are refused.
 //! - `resume`: runs that outlive their clients: joining, stopping, retention.
-//! - `schema`: the JSON Schema of the configuration, compared with a validator and with `diglot check`.
+//! - `schema`: the JSON Schemas of the configuration and of dialect files, compared with a validator and with `diglot check`.
 //! - `secrets`: no credential appears in logs, metrics, responses or the output of commands.
 //! - `shortcut`: the shortcut for repeated frames gives what the full way gives.
 //! - `smuggling`: ambiguous HTTP/1 requests.
@@ -74,6 +75,7 @@ mod cli;
 mod client;
 mod cors;
 mod custom_dialects;
+mod dialect_file_tools;
 mod dialect_files;
 mod dialect_requests;
 mod drain;

@@ -152,6 +152,47 @@ async fn a_recording_gives_each_side_of_the_run_again() {
     replay_both_sides(&gateway, &folder, &files, &bodies).await;
 }
 
+#[tokio::test]
+async fn a_run_of_a_dialect_file_is_recorded_with_what_its_thread_kept() {
+    let (folder, (_agent, url)) = (Folder::new(), start_agent(&["mock-agent", "--dialect", "dify-chat"]).await);
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/config/dialects/dify-chat.yaml");
+    let config = folder.path("gateway.yaml");
+    let text = format!(
+        "listeners: {{data: 127.0.0.1:0, status: 127.0.0.1:0}}\nrun_dir: {}\ndrain_grace: 0s\ndialect_files: [{file}]\nroutes:\n  - {{name: chat, path: /chat, client: ag-ui, agent: dify-chat, upstream: \"{url}\"}}\n",
+        folder.path("run").display()
+    );
+    std::fs::write(&config, text).expect("a file");
+    let gateway = Gateway::start_with_config(&config, &[]).await;
+    let runs = folder.path("runs/");
+    let mut recorder = start_recorder(&folder, &["--route", "*", "-o", utf8(&runs), "--limit", "2", "--full"]).await;
+    let earlier =
+        json!([{"id": "a1", "role": "assistant", "content": "hi"}, {"id": "u2", "role": "user", "content": "again"}]);
+    let mut bodies = Vec::new();
+    for run_id in ["r1", "r2"] {
+        let answer = client::send_request(gateway.data, post("/chat", "", &request_body(run_id, &earlier))).await;
+        bodies.push(answer.body);
+    }
+    assert!(recorder.exit().await.success());
+    let files = folder.recordings();
+    // The gateway has nothing of the thread before the first run, and the conversation before the second.
+    let is_lost = |body: &[u8]| String::from_utf8_lossy(body).contains("diglot.conversation_lost");
+    assert_eq!([is_lost(&bodies[0]), is_lost(&bodies[1])], [true, false]);
+    for (at, body) in bodies.iter().enumerate() {
+        let id = format!("-{}.ndjson", at + 1);
+        let recording = utf8(files.iter().find(|file| utf8(file).ends_with(&id)).expect("a file for each run"));
+        for from in ["dify-chat", file, &format!("{}#dify-chat", config.display())] {
+            let translated = run(&["translate", "--from", from, recording]);
+            assert_eq!(translated.stdout, *body, "{from}: {:?}", texts(&translated));
+        }
+        let (code, _, err) = texts(&run(&["translate", recording]));
+        assert!(code == Some(2) && err.contains("--from diglot.yaml#dify-chat"), "{err}");
+        let (_, out, err) = texts(&run(&["translate", "--request", "--to", "dify-chat", recording]));
+        assert_eq!(out.contains("\"conversation_id\":\"45701982"), at == 1, "{out}{err}");
+    }
+    let (code, out, err) = texts(&run(&["check", "--against", utf8(&runs), utf8(&config)]));
+    assert_eq!((code, out.matches(": the same").count()), (Some(0), 2), "{out}{err}");
+}
+
 /// Commands that read streams and requests read those of a recording.
 fn read_by_other_commands(files: &[PathBuf]) {
     let file = utf8(&files[0]);

@@ -1,6 +1,8 @@
 //! The JSON Schema of the configuration, compared with an independent validator and with `diglot check`: both accept
 //! and refuse the same structures.
 
+mod dialect_files;
+
 use diglot::config::schema::{config_schema, key_file_schema};
 use diglot::config::{ConfigProblems, effective};
 use serde_json::{Value, json};

@@ -127,9 +127,11 @@ export function rawOf({ agent, client }) {
     ...client.map((side, at) => ({ name: `${say("side.client")} ${client.length > 1 ? at + 1 : ""}`, side })),
   ].filter((one) => one !== null);
   if (sides.length === 0) return [element("p", {}, say("raw.nothing"))];
-  return sides.flatMap(({ name, side: { type, data } }) => [
+  return sides.flatMap(({ name, side: { type, event, data } }) => [
     element("h3", {}, name, " ", element("code", {}, type ?? say("row.no_event"))),
-    data === null ? element("p", {}, say("raw.not_recorded")) : longText(data),
+    data === null
+      ? element("p", {}, say("raw.not_recorded"))
+      : longText(event === undefined ? data : `event: ${event}\ndata: ${data}`),
   ]);
 }
 

@@ -17,6 +17,7 @@ export const CAUSE_SIGNS = {
   merged: "\u2a1d",
   held: "\u2026",
   dropped: "\u2715",
+  nothing: "\u00b7",
   gateway: "\u25c6",
   end: "\u25a0",
   mark: "\u00b6",

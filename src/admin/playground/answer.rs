@@ -2,7 +2,7 @@
 
 use crate::codec::Framing;
 use crate::codec::sse::{SseDecoder, SseLimits, SseStep};
-use crate::dialect::{AG_UI, PeerDialect};
+use crate::dialect::{AG_UI, PeerDialect, ThreadState};
 use crate::inspect::{CaptureStep, RunAligner, StreamSettings};
 use crate::proxy::now_millis;
 use crate::translate::request::translate_request;
@@ -70,6 +70,7 @@ impl AnswerReader {
             max_bytes: None,
             framing: Framing::Sse,
             frame_token: None,
+            thread: ThreadState::default(),
         };
         let mut aligner = RunAligner::new(&settings, conversation);
         for event in events {

@@ -66,7 +66,7 @@ impl RunCounts {
         };
         count(|own| &mut own.repairs, &row.repairs);
         count(|own| &mut own.losses, &row.losses);
-        if let Some(EventLine { kind, data: Some(data) }) = &row.agent
+        if let Some(EventLine { kind, data: Some(data), .. }) = &row.agent
             && data.len() > self.largest.0.max(LARGE_BYTES)
         {
             self.largest = (data.len(), kind.clone().unwrap_or_default());
@@ -246,7 +246,7 @@ impl PairText {
 fn cause_style(cause: &str) -> TextStyle {
     match cause {
         "dropped" | "gateway" => TextStyle::Warning,
-        "same" | "held" | "end" | "mark" => TextStyle::Dim,
+        "same" | "held" | "nothing" | "end" | "mark" => TextStyle::Dim,
         _ => TextStyle::Plain,
     }
 }

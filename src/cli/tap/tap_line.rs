@@ -41,6 +41,9 @@ pub(super) struct RowLine {
 pub(super) struct EventLine {
     #[serde(rename = "type")]
     pub(super) kind: Option<String>,
+    /// the `event:` line
+    #[serde(rename = "event")]
+    pub(super) event_line: Option<String>,
     pub(super) data: Option<String>,
 }
 
@@ -108,7 +111,7 @@ mod tests {
 
     #[test]
     fn rows_are_selected_by_the_types_of_a_side() {
-        let event = |kind: &str| EventLine { kind: Some(kind.to_owned()), data: None };
+        let event = |kind: &str| EventLine { kind: Some(kind.to_owned()), ..EventLine::default() };
         let row =
             RowLine { agent: Some(event("A_ONE")), client: vec![event("B_ONE"), event("B_TWO")], ..RowLine::default() };
         let end = RowLine::default();

@@ -168,9 +168,11 @@ impl FrameWriter {
     fn format_frames(&self, row: &RowLine) -> Vec<u8> {
         let events = if self.side == TapSide::Agent { row.agent.as_slice() } else { &row.client };
         let mut frames = Vec::new();
-        for data in events.iter().filter_map(|event| event.data.as_deref()) {
-            for line in data.split('\n') {
-                frames.extend_from_slice(b"data: ");
+        for event in events {
+            let Some(data) = &event.data else { continue };
+            let name = event.event_line.iter().map(|name| ("event: ", name.as_str()));
+            for (field, line) in name.chain(data.split('\n').map(|line| ("data: ", line))) {
+                frames.extend_from_slice(field.as_bytes());
                 match self.is_terminal {
                     true => frames.extend_from_slice(escape_text(line).as_bytes()),
                     false => frames.extend_from_slice(line.as_bytes()),
@@ -194,7 +196,7 @@ mod tests {
         let mut out = Vec::new();
         let key = |id| RunKey { process: 1, id };
         let row = |data: &str| {
-            let event = EventLine { kind: None, data: Some(data.to_owned()) };
+            let event = EventLine { data: Some(data.to_owned()), ..EventLine::default() };
             RowLine { agent: Some(event), ..RowLine::default() }
         };
         for (id, data) in [(1, "a"), (2, "d"), (3, "f"), (1, "b\nc"), (2, "e")] {

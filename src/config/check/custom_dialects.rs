@@ -3,13 +3,14 @@
 use super::interner;
 use crate::config::checker::{ConfigChecker, Place, ReferenceKind};
 use crate::config::dialect_file::DialectFile;
-use crate::config::dialect_text::{RESERVED_NAMES, is_dialect_name};
+use crate::config::dialect_text::{RESERVED_NAMES, is_dialect_name, is_dialect_path};
 use crate::config::file::{CustomDialectSpec, PeerDialectMapping, Scalar};
 use crate::config::kind;
 use crate::config::problem::{did_you_mean, quote_names};
 use crate::config::section::FileValue;
 use crate::dialect::{self, Dialect, DialectOverrides, FallbackPolicy, PeerDialect, ValueAlias};
 use crate::event::{EventType, Field, input};
+use crate::net::read_file::read_regular_file;
 use std::collections::BTreeMap;
 
 /// Maps canonical names to the operator's.
@@ -27,6 +28,8 @@ const REQUEST_MEMBERS: &[Field] = &[
     Field::Context,
     Field::ForwardedProps,
 ];
+
+const DIALECT_FILE_HINT: &str = "name a file that this user may read, of at most 1 MiB; a relative name starts at the directory of the configuration";
 
 impl FileValue for CustomDialectSpec {
     type Checked = ();
@@ -55,6 +58,7 @@ impl ConfigChecker<'_> {
 
     /// Reads the dialect files, whose problems name their own lines.
     pub(super) fn check_dialect_files(&mut self, files: &[Scalar<kind::FileName>]) {
+        let mut own_files: Vec<(String, String)> = Vec::new();
         for (index, written) in files.iter().enumerate() {
             let at = Place::new("dialect_files").index(index).with_position_of(written);
             // A name that cannot be read is reported with the other values.
@@ -63,16 +67,28 @@ impl ConfigChecker<'_> {
                 continue;
             };
             let path = self.source.context.base_dir.join(path);
-            let Some(bytes) = self.read_file(&path, &at) else {
-                self.kinds_with_unnamed.push(ReferenceKind::Dialect);
-                continue;
-            };
-            match DialectFile::compile(&path.display().to_string(), &bytes, self.source.context.lookup) {
-                Ok(file) if self.find_dialect(&file.dialect.name).is_some() => {
-                    let message = format!("the dialect `{}` of this file already exists", file.dialect.name);
-                    self.report_error(&at, message, "give the dialect of one of the files another `name`");
+            let name = path.display().to_string();
+            let bytes = match read_regular_file(&path) {
+                Ok(bytes) => bytes,
+                Err(error) => {
+                    self.kinds_with_unnamed.push(ReferenceKind::Dialect);
+                    // A word that names no YAML file may be a secret.
+                    let shown = if is_dialect_path(&name) { &name } else { "the file" };
+                    self.report_error(&at, format!("{shown} {error}"), DIALECT_FILE_HINT);
+                    continue;
                 }
-                Ok(file) => self.file_dialects.push(interner::intern_file_dialect(file.dialect)),
+            };
+            match DialectFile::compile(&name, &bytes, self.source.context.lookup) {
+                Ok(file) => match own_files.iter().find(|(own, _)| *own == file.dialect.name) {
+                    Some((own, earlier)) => {
+                        let message = format!("{name} has the dialect `{own}`, which {earlier} has already");
+                        self.report_error(&at, message, "give one of the two another `name`, or remove its file here");
+                    }
+                    None => {
+                        own_files.push((file.dialect.name.clone(), name));
+                        self.file_dialects.push(interner::intern_file_dialect(file.dialect));
+                    }
+                },
                 Err(problems) => {
                     self.kinds_with_unnamed.push(ReferenceKind::Dialect);
                     self.problems.extend(problems.as_slice().iter().cloned());

@@ -1,10 +1,12 @@
 //! Checks the dialects of clients and agents and their options.
 
 use crate::config::checker::{ConfigChecker, Place, ReferenceKind, hint_for_quotes};
+use crate::config::dialect_text::is_dialect_path;
 use crate::config::file::{PeerDialectMapping, PeerDialectSpec};
 use crate::config::kind::ScalarKind;
 use crate::config::problem::{did_you_mean, nearest, quote_names};
 use crate::config::section::FileValue;
+use crate::config::shipped_dialects::{SHIPPED_DIALECTS, image_path};
 use crate::config::text::Scalar;
 use crate::dialect::{self, Dialect, PeerDialect};
 
@@ -98,7 +100,8 @@ impl ConfigChecker<'_> {
             // A suggestion would reveal the value of a variable.
             let known = [&self.dialect_names(), other_names].concat();
             let nearest = did_you_mean(if scalar.substituted { "" } else { &scalar.text }, &known);
-            let hint = hint_for_quotes(name).map_or(nearest, str::to_owned);
+            let of_file = if scalar.substituted { None } else { hint_for_file(&scalar.text, at) };
+            let hint = of_file.or(hint_for_quotes(name).map(str::to_owned)).unwrap_or(nearest);
             self.report_error(at, format!("{} is not a dialect", scalar.display), hint);
         }
         if let Some(own) = dialect.filter(|dialect| dialect.mapping.is_some())
@@ -110,4 +113,24 @@ impl ConfigChecker<'_> {
         }
         dialect
     }
+}
+
+/// Returns a hint for the name of a dialect file, or of a dialect whose file is not named.
+fn hint_for_file(name: &str, at: &Place) -> Option<String> {
+    let is_shipped = SHIPPED_DIALECTS.iter().any(|(shipped, _)| *shipped == name);
+    if !is_shipped && !is_dialect_path(name) {
+        return None;
+    }
+    if !at.is_agent() {
+        return Some("a dialect file is for the `agent` of a route; write the name of a dialect here".to_owned());
+    }
+    Some(match is_shipped {
+        true => format!(
+            "add `dialect_files: [{}]` at the top of the configuration, or where you have the file",
+            image_path(name)
+        ),
+        false => format!(
+            "add `dialect_files: [{name}]` at the top of the configuration, and write the `name` in that file here"
+        ),
+    })
 }

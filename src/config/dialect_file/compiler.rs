@@ -8,7 +8,7 @@ use crate::config::substitution::{SubstitutionError, expand};
 use crate::dialect::{self, JsonStep, MappedDialect, Mapping, RuleEffect};
 use crate::event::{EventType, Json};
 
-const FILE_KEYS: &[&str] = &["name", "payload", "request", "events", "error", "tests"];
+pub(super) const FILE_KEYS: &[&str] = &["name", "payload", "request", "events", "error", "tests"];
 
 /// A node with its path in the file.
 #[derive(Clone, Copy)]

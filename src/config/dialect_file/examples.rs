@@ -9,7 +9,7 @@ use crate::config::spanned_tree::{NodeValue, TreeNode, join_key};
 use crate::event::Json;
 use std::borrow::Cow;
 
-const EXAMPLE_KEYS: &[&str] = &["name", "stream", "events", "request", "body", "path", "headers", "thread"];
+pub(super) const EXAMPLE_KEYS: &[&str] = &["name", "stream", "events", "request", "body", "path", "headers", "thread"];
 
 impl DialectCompiler<'_> {
     pub(super) fn compile_examples(&mut self, at: At<'_>) -> Vec<DialectExample> {
@@ -23,6 +23,7 @@ impl DialectCompiler<'_> {
 
     fn compile_example(&mut self, at: At<'_>) -> Option<DialectExample> {
         let entries = self.mapping_entries(at, "`name:`, and `stream:` with `events:` or `request:` with `body:`");
+        let before = self.problem_count();
         self.check_keys(at, EXAMPLE_KEYS);
         if entries.is_empty() {
             return None;
@@ -49,6 +50,8 @@ impl DialectCompiler<'_> {
                 let headers = value("headers").unwrap_or_else(|| Json::from_trusted("{}"));
                 ExampleInput::Request { input, body, path, headers }
             }
+            // A misspelt key is not also a missing one.
+            _ if self.problem_count() > before => return None,
             _ => {
                 let hint = "write `stream:` and `events:`, or `request:` and `body:`";
                 self.report_at(at, "an example needs what goes in and what comes out", hint);

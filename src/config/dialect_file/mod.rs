@@ -9,16 +9,41 @@ mod templates;
 mod rules;
 mod requests;
 mod examples;
+mod schema;
 #[cfg(test)]
 mod tests;
 
 use super::parse::{decode_utf8, strip_bom};
-use super::problem::ConfigProblems;
+use super::problem::{ConfigProblem, ConfigProblems};
 use super::spanned_tree::TreeNode;
 use super::yaml_errors::explain_syntax;
 use crate::net::read_file;
 pub(crate) use compiled::{DialectExample, DialectFile, ExampleInput};
 use compiler::DialectCompiler;
+pub use schema::dialect_file_schema;
+
+/// Keys at the top of a dialect file that no configuration has.
+const OWN_KEYS: &[&str] = &["events", "request", "payload", "tests"];
+
+/// The purpose of a YAML file, which is found even if its mistakes prevent that it can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FileKind {
+    Configuration,
+    Dialect,
+    /// neither has a key of its own in it
+    Other,
+}
+
+impl FileKind {
+    pub(crate) fn classify(text: &str) -> FileKind {
+        let has = |key: &str| text.lines().any(|line| line.strip_prefix(key).is_some_and(|rest| rest.starts_with(':')));
+        match has("routes") {
+            true => FileKind::Configuration,
+            false if OWN_KEYS.iter().any(|key| has(key)) => FileKind::Dialect,
+            false => FileKind::Other,
+        }
+    }
+}
 
 impl DialectFile {
     /// Compiles a file, with environment variables from `lookup`.
@@ -41,6 +66,11 @@ impl DialectFile {
             },
         };
         let tree = TreeNode::parse(text, &options).map_err(|error| explain_syntax(name, text, &error))?;
+        if tree.entry("routes").is_some() && tree.entry("events").is_none() {
+            let problem = ConfigProblem::for_file(name, "this is a configuration, not a dialect file");
+            let hint = "name a file with the `events:` of an agent, such as the ones in `dialect_files:` of this file";
+            return Err(problem.with_hint(hint).into());
+        }
         let mut compiler = DialectCompiler::new(name, text, lookup);
         let file = compiler.compile(&tree);
         compiler.finish(file)

@@ -75,7 +75,10 @@ impl DialectCompiler<'_> {
             }
             "run" if is_frame => return self.compile_kept(at, rest, false),
             "thread" => return self.compile_kept(at, rest, true),
-            "event" if is_frame => ValueSource::EventLine,
+            "event" if is_frame => {
+                self.mapping.reads_event_line = true;
+                ValueSource::EventLine
+            }
             "data" if is_frame => ValueSource::Data,
             "thread_id" if is_frame => ValueSource::ThreadId,
             "run_id" if is_frame => ValueSource::RunId,

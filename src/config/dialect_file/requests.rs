@@ -6,8 +6,8 @@ use crate::config::spanned_tree::{NodeValue, join_key};
 use crate::dialect::{ErrorPaths, JsonStep, RequestTemplate, TargetTemplate, TextPart, ValueTemplate, is_field_value};
 use http::header;
 
-const REQUEST_KEYS: &[&str] = &["when", "has", "lacks", "path", "query", "headers", "body"];
-const ERROR_KEYS: &[&str] = &["message", "code"];
+pub(super) const REQUEST_KEYS: &[&str] = &["when", "has", "lacks", "path", "query", "headers", "body"];
+pub(super) const ERROR_KEYS: &[&str] = &["message", "code"];
 
 const USE: PathUse = PathUse::Request { has_item: false };
 

@@ -1,23 +1,39 @@
 //! The rules of a dialect file.
 
-use super::compiler::{At, DialectCompiler, PathUse};
+use super::compiler::{At, DialectCompiler, PathUse, position_of};
 use crate::config::problem::did_you_mean;
-use crate::config::spanned_tree::{NodeValue, TreeScalarKind, join_key};
+use crate::config::spanned_tree::{NodeValue, TreeNode, TreeScalarKind, join_key};
 use crate::dialect::{EmittedEvent, MappingRule, MemberTemplate, RuleEffect};
 use crate::event::lane::ChunkStreamKind;
 use crate::event::{EventType, Field, MemberKey};
 
-const RULE_KEYS: &[&str] =
+pub(super) const RULE_KEYS: &[&str] =
     &["when", "has", "lacks", "each", "emit", "set", "append", "keep", "finish", "done", "fail", "ignore"];
 
 /// Keys that make a rule do something.
-const EFFECT_KEYS: &[&str] = &["emit", "set", "append", "keep", "finish", "done", "fail", "ignore"];
+pub(super) const EFFECT_KEYS: &[&str] = &["emit", "set", "append", "keep", "finish", "done", "fail", "ignore"];
 
-const FAIL_KEYS: &[&str] = &["message", "code"];
+pub(super) const FAIL_KEYS: &[&str] = &["message", "code"];
+
+/// Events that come by themselves, or with an effect of their own.
+pub(super) const NOT_EMITTED: &[EventType] = &[EventType::RunStarted, EventType::RunFinished, EventType::RunError];
 
 /// Keys of an event that are not AG-UI's.
-const KEY: &str = "key";
-const CONTENT: &str = "content";
+pub(super) const KEY: &str = "key";
+pub(super) const CONTENT: &str = "content";
+
+/// Returns the first path that a rule asks for.
+fn label_of(rule: &TreeNode) -> Box<str> {
+    let first = ["has", "each"].iter().find_map(|key| {
+        let node = match &rule.entry(key)?.value.value {
+            NodeValue::List(paths) => paths.first()?,
+            _ => &rule.entry(key)?.value,
+        };
+        let NodeValue::Scalar(path) = &node.value else { return None };
+        Some(path.text.as_str().into())
+    });
+    first.unwrap_or_default()
+}
 
 impl DialectCompiler<'_> {
     pub(super) fn compile_rules(&mut self, at: At<'_>) {
@@ -65,7 +81,8 @@ impl DialectCompiler<'_> {
         if effects.iter().filter(ends).count() > 1 {
             self.report_at(at, "the rule has both `done` and `fail`", "keep the one with which the run ends");
         }
-        Some(MappingRule { each, conditions: conditions?, effects })
+        let line = position_of(at.node).map_or(0, |position| position.line);
+        Some(MappingRule { line, label: label_of(at.node), each, conditions: conditions?, effects })
     }
 
     fn compile_effect(&mut self, at: At<'_>, key: &str, scope: PathUse, effects: &mut Vec<RuleEffect>) {

@@ -7,9 +7,9 @@ use crate::dialect::{Condition, ItemRule, TextPart, ValueSource, ValueTemplate, 
 use crate::event::Json;
 
 /// Keys of a mapping that is not an object but a way to make a value.
-const TABLE_KEYS: &[&str] = &["from", "table", "otherwise"];
-const EACH_KEYS: &[&str] = &["each", "as", "rules"];
-const ITEM_KEYS: &[&str] = &["when", "has", "lacks", "as"];
+pub(super) const TABLE_KEYS: &[&str] = &["from", "table", "otherwise"];
+pub(super) const EACH_KEYS: &[&str] = &["each", "as", "rules"];
+pub(super) const ITEM_KEYS: &[&str] = &["when", "has", "lacks", "as"];
 
 /// A condition that is known when the file is read, or one for each frame or element.
 enum CompiledCondition {

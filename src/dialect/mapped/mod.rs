@@ -13,12 +13,14 @@ mod rule;
 mod text_copies;
 mod sent_text;
 mod run_pieces;
+mod frame_trace;
 mod reader;
 mod request_target;
 mod request;
 mod error_paths;
 
 pub(crate) use error_paths::ErrorPaths;
+pub(crate) use frame_trace::FrameTrace;
 pub(crate) use path::JsonStep;
 use path::PathTree;
 pub(crate) use reader::MappedReader;
@@ -45,6 +47,8 @@ pub struct Mapping {
     pub(crate) run_names: Vec<Box<str>>,
     /// names of values that the next runs of a thread get
     pub(crate) thread_names: Vec<Box<str>>,
+    /// whether rules read the `event:` line
+    pub(crate) reads_event_line: bool,
     /// whether a rule gives the whole of a text so far, which is then compared with what was sent
     pub(crate) has_whole_content: bool,
     /// names of members that rules copy and do not compare

@@ -9,6 +9,7 @@
 //! ```
 //! Several calls may be open. An id that the agent does not give is made from the run's.
 
+use super::frame_trace::FrameTrace;
 use super::rule::{EmittedEvent, MappingRule, MemberTemplate, RuleEffect};
 use super::run_pieces::{RunPieces, TextKind};
 use super::template::{ValueScope, ValueTemplate, has_value};
@@ -16,7 +17,7 @@ use super::{Mapping, ThreadState, ThreadValues};
 use crate::codec::json;
 use crate::dialect::CanonicalSink;
 use crate::event::lane::ChunkStreamKind;
-use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json, Members, set};
+use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json, MemberKey, Members, set};
 
 /// The CUSTOM event of a run whose agent begins a new conversation, although the client goes on with one.
 const CONVERSATION_LOST: &str = "diglot.conversation_lost";
@@ -40,6 +41,8 @@ pub(crate) struct MappedReader {
     new_thread_values: ThreadValues,
     has_begun: bool,
     has_ended: bool,
+    /// of the frame that is read, if the run is explained
+    pub(crate) trace: Option<FrameTrace>,
     /// what the rules did with the last frame
     last_effects: FrameEffects,
 }
@@ -76,6 +79,7 @@ impl MappedReader {
             new_thread_values: Vec::new(),
             has_begun: false,
             has_ended: false,
+            trace: None,
             last_effects: FrameEffects::None,
         }
     }
@@ -154,7 +158,7 @@ impl MappedReader {
             }
         }
         if !is_known {
-            self.emit_unknown(parsed, data, sink);
+            self.emit_unknown(parsed, frame, sink);
         }
         first.or(is_known.then_some(EventType::Raw))
     }
@@ -212,6 +216,10 @@ impl MappedReader {
     ) -> bool {
         if self.has_ended || !self.scope(frame).holds(&rule.conditions) {
             return false;
+        }
+        if let Some(mut trace) = self.trace.take() {
+            trace.add_rule(rule, &self.scope(frame));
+            self.trace = Some(trace);
         }
         let mut is_used = rule.effects.is_empty();
         for effect in &rule.effects {
@@ -337,10 +345,22 @@ impl MappedReader {
     }
 
     /// Passes on a frame for which there is no rule.
-    fn emit_unknown(&self, parsed: Option<Json<'_>>, data: &str, sink: &mut dyn CanonicalSink) {
+    fn emit_unknown(&mut self, parsed: Option<Json<'_>>, frame: MappedFrame<'_>, sink: &mut dyn CanonicalSink) {
+        if let Some(mut trace) = self.trace.take() {
+            trace.name_unknown(&self.mapping.rules, &self.scope(frame));
+            self.trace = Some(trace);
+        }
         sink.count_repair(EventRepair::UnknownType);
         sink.count_loss(EventLoss::EventNotShown);
-        let event = parsed.unwrap_or_else(|| Json::string(data));
+        let data = parsed.unwrap_or_else(|| Json::string(frame.data));
+        let event = match frame.event_line.filter(|_| self.mapping.reads_event_line) {
+            // Without its line, the frame cannot be told from others.
+            Some(line) => json::build_object(|object| {
+                object.copy_member(&(MemberKey::Other("event".into()), Json::string(line)), false);
+                object.copy_member(&(MemberKey::Other("data".into()), data), false);
+            }),
+            None => data,
+        };
         sink.emit(Event::new(EventType::Raw).with(Field::Event, event).with(Field::Source, Json::string(self.dialect)));
     }
 }

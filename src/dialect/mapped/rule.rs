@@ -6,6 +6,10 @@ use crate::event::{EventType, MemberKey};
 /// Applies to each frame for which the conditions hold, or to each element of a list in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MappingRule {
+    /// line of the file, to name the rule
+    pub(crate) line: u64,
+    /// path that a frame must have, to name frames that no condition on a value names
+    pub(crate) label: Box<str>,
     pub(crate) each: Option<ValueSource>,
     pub(crate) conditions: Vec<Condition>,
     /// in order; none for frames that mean nothing to a client

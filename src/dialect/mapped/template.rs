@@ -113,7 +113,7 @@ pub(crate) struct ValueScope<'s> {
 }
 
 impl<'s> ValueScope<'s> {
-    fn get(&self, source: &ValueSource) -> Option<Json<'s>> {
+    pub(super) fn get(&self, source: &ValueSource) -> Option<Json<'s>> {
         let kept = |values: &'s [Option<Json<'s>>], at: usize| values.get(at)?.as_ref().map(Json::as_borrowed);
         match source {
             ValueSource::Slot(slot) => kept(self.slots, *slot),

@@ -5,6 +5,7 @@ use crate::codec::json;
 use crate::dialect::{ThreadState, ThreadValues};
 use crate::event::Json;
 use crate::translate::RunIds;
+use crate::translate::explain_trace::TraceEntry;
 use crate::translate::repeated_frames::{TEXT_MEMBERS, VaryingMembers};
 use crate::translate::report::EventSink;
 
@@ -68,7 +69,11 @@ impl EventReader {
     /// Reads a frame by the rules of a file.
     pub(super) fn read_mapped_frame(&mut self, event_line: Option<&str>, data: &str, sink: &mut impl EventSink) {
         let Some(mapped) = &mut self.mapped else { return };
+        mapped.trace = sink.report().trace.is_some().then(Default::default);
         let kind = mapped.read_frame(event_line, data, sink);
+        if let (Some(own), Some(trace)) = (mapped.trace.take(), &mut sink.report().trace) {
+            trace.entries.push(TraceEntry::Mapped(own));
+        }
         let label = kind.map_or(self.dialect.other_label_index(), |kind| self.dialect.label_index(kind));
         sink.report().events_read[label] += 1;
         self.last_copy = mapped.copied_content().map(|kind| (label, kind));

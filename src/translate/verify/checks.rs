@@ -1,7 +1,7 @@
 //! Checks each event as the client's stages do, and the stream as a whole.
 
 use super::finding::{self, Finding, VerifySummary};
-use super::frame::{self, ClientBlock, StandardSplitter};
+use super::frame::{self, ClientBlock, SplitFrame, StandardSplitter};
 use super::rule::{Rule, RuleSeverity};
 use super::value::{self, VerifyProblem};
 use super::{chunks, order, producer_checks};
@@ -97,7 +97,7 @@ impl EventChecks {
                     out,
                 );
                 for (data, line) in events {
-                    self.check_frame(&data, line, out);
+                    self.check_frame(SplitFrame::from_data(&data, line), out);
                 }
                 return;
             }
@@ -106,16 +106,30 @@ impl EventChecks {
             self.reported_line_endings = true;
             self.report_stream_problem(Rule::LineEndings, line, "lines end with a carriage return", out);
         }
-        self.check_frame(&data, line, out);
+        self.check_frame(SplitFrame::from_data(&data, line), out);
         // Truncated data is not JSON, which was already reported.
         if !block.is_terminated && !block.text.ends_with('\n') && serde_json::from_str::<&RawValue>(&data).is_ok() {
             self.report_stream_problem(Rule::Unterminated, line, "the input ends in the line of its last event", out);
         }
     }
 
-    pub(crate) fn check_frame(&mut self, data: &str, line: u64, out: &mut Vec<Finding>) {
+    /// Returns whether the first line of the input may be an event.
+    pub(crate) fn may_be_event(&self, text: &str) -> bool {
+        self.dialect.mapping.is_some() || is_event(text)
+    }
+
+    pub(crate) fn check_frame(&mut self, frame: SplitFrame<'_>, out: &mut Vec<Finding>) {
+        let SplitFrame { event_line, data, line } = frame;
         self.summary.events += 1;
         self.last_line = line;
+        if self.dialect.mapping.is_some() {
+            // The rules of a file read any data, with or without a type.
+            let kind = Cow::Owned(finding::sanitize(event_line.unwrap_or_default()));
+            let location = FindingLocation { line, event: self.summary.events, kind };
+            let mut problems = Vec::new();
+            self.check_foreign(event_line, data, &mut problems);
+            return self.report_problems(&location, problems, out);
+        }
         let object = json::parse_open_object(data);
         let kind = object.as_ref().ok().and_then(|object| object.kind.as_ref()).and_then(Json::text);
         let kind = Cow::Owned(finding::sanitize(&kind.unwrap_or_default()));
@@ -130,7 +144,7 @@ impl EventChecks {
                 let found = object.kind.as_ref().map_or_else(|| "it is missing".to_owned(), finding::describe);
                 problems.push(VerifyProblem { rule: Rule::NoType, path: format!("/{}", json::TYPE), found });
             }
-            Ok(_) if self.reader.is_some() => self.check_foreign(data, &mut problems),
+            Ok(_) if self.reader.is_some() => self.check_foreign(None, data, &mut problems),
             Ok(object) => self.check_native(object, &mut problems),
         }
         self.report_problems(&location, problems, out);
@@ -195,7 +209,7 @@ impl EventChecks {
     }
 
     /// Checks a frame of another dialect through the gateway's reader.
-    fn check_foreign(&mut self, data: &str, problems: &mut Vec<VerifyProblem>) {
+    fn check_foreign(&mut self, event_line: Option<&str>, data: &str, problems: &mut Vec<VerifyProblem>) {
         let report = &mut self.reader_output.report;
         report.broken_rule = None;
         let unknown = |report: &TranslationReport| {
@@ -206,11 +220,15 @@ impl EventChecks {
         };
         let before = unknown(report);
         if let Some(reader) = &mut self.reader {
-            reader.read_frame(None, data, &mut self.reader_output);
+            reader.read_frame(event_line, data, &mut self.reader_output);
         }
         let mut report = |rule, found| problems.push(VerifyProblem { rule, path: String::new(), found });
         if unknown(&self.reader_output.report) != before {
-            report(Rule::ForeignEvent, "it is passed on inside a CUSTOM event".to_owned());
+            let found = match self.dialect.mapping {
+                Some(_) => "no rule of the file applies to it, so that it is passed on as RAW",
+                None => "it is passed on inside a CUSTOM event",
+            };
+            report(Rule::ForeignEvent, found.to_owned());
         }
         if let Some(breach) = self.reader_output.report.broken_rule {
             report(Rule::Mended, format!("{} ({})", breach.rule, breach.label));
@@ -236,6 +254,7 @@ impl EventChecks {
     pub(crate) fn finish(&mut self, broken: bool, out: &mut Vec<Finding>) {
         let line = self.last_line;
         if let Some(reader) = &mut self.reader {
+            reader.end_stream(&mut self.reader_output);
             reader.finish(&mut self.reader_output);
             let mut problems = Vec::new();
             self.check_read_events(&mut problems);
@@ -285,7 +304,7 @@ impl EventChecks {
 fn split_block(block: &ClientBlock) -> Vec<(String, u64)> {
     let mut apart = Vec::new();
     let mut frames = StandardSplitter::from_line(block.line);
-    let mut each = |data: &str, line| apart.push((data.to_owned(), line));
+    let mut each = |frame: SplitFrame<'_>| apart.push((frame.data.to_owned(), frame.line));
     // A block is within the decoder's limits, which match the client's.
     if frames.push(block.text.as_bytes(), &mut each).is_ok() {
         frames.finish(&mut each);
@@ -300,7 +319,7 @@ fn split_block(block: &ClientBlock) -> Vec<(String, u64)> {
     if data.iter().all(|(text, _)| is_event(text)) { data } else { apart }
 }
 
-pub(super) fn is_event(text: &str) -> bool {
+fn is_event(text: &str) -> bool {
     json::parse_open_object(text).is_ok_and(|object| object.kind.is_some_and(|kind| kind.text().is_some()))
 }
 

@@ -134,6 +134,20 @@ pub(super) fn block_data(block: &ClientBlock) -> Option<(Cow<'_, str>, u64, usiz
     first.map(|line| (joined, line, count))
 }
 
+/// A frame as the standard has it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SplitFrame<'f> {
+    pub(crate) event_line: Option<&'f str>,
+    pub(crate) data: &'f str,
+    pub(crate) line: u64,
+}
+
+impl<'f> SplitFrame<'f> {
+    pub(crate) const fn from_data(data: &'f str, line: u64) -> Self {
+        SplitFrame { event_line: None, data, line }
+    }
+}
+
 /// Splits a stream by the standard, tracking the line of each frame.
 #[derive(Debug)]
 pub(super) struct StandardSplitter {
@@ -149,7 +163,7 @@ impl StandardSplitter {
         StandardSplitter { decoder: SseDecoder::default(), line, data_line: None, line_prefix: Vec::new() }
     }
 
-    pub(crate) fn push(&mut self, bytes: &[u8], each: &mut impl FnMut(&str, u64)) -> Result<(), BlockTooLarge> {
+    pub(crate) fn push(&mut self, bytes: &[u8], each: &mut impl FnMut(SplitFrame<'_>)) -> Result<(), BlockTooLarge> {
         // A lone carriage return also ends a line, but editors do not count it.
         for mut part in bytes.split_inclusive(|byte| matches!(byte, b'\n' | b'\r')) {
             let room = b"data".len() - self.line_prefix.len().min(b"data".len());
@@ -161,7 +175,10 @@ impl StandardSplitter {
             loop {
                 match self.decoder.next(&mut part) {
                     SseStep::More => break,
-                    SseStep::Frame(frame) => each(&frame.data, self.data_line.take().unwrap_or(self.line)),
+                    SseStep::Frame(frame) => {
+                        let line = self.data_line.take().unwrap_or(self.line);
+                        each(SplitFrame { event_line: frame.event.as_deref(), data: &frame.data, line });
+                    }
                     SseStep::Failed(sse::SseError::LineTooLong { .. } | sse::SseError::FrameTooLarge { .. }) => {
                         return Err(BlockTooLarge);
                     }
@@ -175,9 +192,10 @@ impl StandardSplitter {
         Ok(())
     }
 
-    pub(crate) fn finish(&mut self, each: &mut impl FnMut(&str, u64)) {
+    pub(crate) fn finish(&mut self, each: &mut impl FnMut(SplitFrame<'_>)) {
         while let SseStep::Frame(frame) = self.decoder.finish() {
-            each(&frame.data, self.data_line.take().unwrap_or(self.line));
+            let line = self.data_line.take().unwrap_or(self.line);
+            each(SplitFrame { event_line: frame.event.as_deref(), data: &frame.data, line });
         }
     }
 
@@ -251,7 +269,7 @@ mod tests {
         for at in 0..=input.len() {
             let mut frames = StandardSplitter::from_line(1);
             let mut out = Vec::new();
-            let mut each = |data: &str, line| out.push((data.to_owned(), line));
+            let mut each = |frame: SplitFrame<'_>| out.push((frame.data.to_owned(), frame.line));
             for piece in [&input[..at], &input[at..]] {
                 frames.push(piece.as_bytes(), &mut each).expect("small");
             }

@@ -26,8 +26,8 @@ pub use rule::{Rule, RuleSeverity};
 
 use crate::codec::json;
 use crate::dialect::PeerDialect;
-use checks::{EventChecks, is_event};
-use frame::{BlockSplitter, BlockTooLarge, StandardSplitter};
+use checks::EventChecks;
+use frame::{BlockSplitter, BlockTooLarge, SplitFrame, StandardSplitter};
 
 /// Verifies one stream incrementally.
 ///
@@ -88,9 +88,7 @@ impl Verifier {
         let Verifier { splitter, checks } = self;
         let pushed = match splitter {
             InputSplitter::Client(blocks) => blocks.push(bytes, &mut |block| checks.check_block(&block, out)),
-            InputSplitter::Standard(frames) => {
-                frames.push(bytes, &mut |data, line| checks.check_frame(data, line, out))
-            }
+            InputSplitter::Standard(frames) => frames.push(bytes, &mut |frame| checks.check_frame(frame, out)),
             InputSplitter::Lines { .. } | InputSplitter::NotEvents { .. } | InputSplitter::Failed { .. } => Ok(()),
         };
         if pushed == Err(BlockTooLarge) {
@@ -120,7 +118,7 @@ impl Verifier {
             _ => 1,
         };
         self.splitter = InputSplitter::Lines { line };
-        self.checks.check_frame(text, line, out);
+        self.checks.check_frame(SplitFrame::from_data(text, line), out);
     }
 
     /// Verifies one line of NDJSON, without its line end.
@@ -134,9 +132,9 @@ impl Verifier {
         };
         if let InputSplitter::NotEvents { line: last, first } = &mut self.splitter {
             *last = line;
-            let Some(first) = first.take_if(|_| is_event(text)) else { return };
-            self.checks.check_frame(&first.text, first.number, out);
-        } else if !(text.trim().is_empty() || self.checks.summary.events > 0 || is_event(text)) {
+            let Some(first) = first.take_if(|_| self.checks.may_be_event(text)) else { return };
+            self.checks.check_frame(SplitFrame::from_data(&first.text, first.number), out);
+        } else if !(text.trim().is_empty() || self.checks.summary.events > 0 || self.checks.may_be_event(text)) {
             // For example, a JSON document: the client ends the run without an event.
             let is_damaged = text.contains("\"type\"") && json::parse_value(text).is_none();
             let first = is_damaged.then(|| FirstLine { number: line, text: text.trim().to_owned() });
@@ -145,7 +143,7 @@ impl Verifier {
         }
         self.splitter = InputSplitter::Lines { line };
         if !text.trim().is_empty() {
-            self.checks.check_frame(text.trim(), line, out);
+            self.checks.check_frame(SplitFrame::from_data(text.trim(), line), out);
         }
     }
 
@@ -158,7 +156,7 @@ impl Verifier {
                     checks.check_block(&block, out);
                 }
             }
-            InputSplitter::Standard(frames) => frames.finish(&mut |data, line| checks.check_frame(data, line, out)),
+            InputSplitter::Standard(frames) => frames.finish(&mut |frame| checks.check_frame(frame, out)),
             InputSplitter::Lines { .. } | InputSplitter::NotEvents { .. } | InputSplitter::Failed { .. } => {}
         }
         self.checks.finish(matches!(self.splitter, InputSplitter::Failed { .. }), out);

@@ -1,7 +1,8 @@
-//! `config/schema.json`, `config/keys.schema.json` and `config/README.md`, generated from the types of the
+//! `config/schema.json`, `config/keys.schema.json`, `config/dialect.schema.json` and `config/README.md`, generated from the types of the
 //! configuration file, their docs and their defaults. `UPDATE=1` writes them.
 
 use super::{join_words, write_line};
+use diglot::config::dialect_file_schema;
 use diglot::config::keys::keys_by_mapping;
 use diglot::config::schema::{config_schema, key_file_schema};
 use serde_json::Value;
@@ -253,6 +254,11 @@ fn page() -> String {
          a mapping with one key, `keys`, a list of keys as under `auth.api_keys[].keys`. `diglot token --api-key` makes them.",
     );
     assert_eq!(keys.keys("ApiKeyFile"), ["keys"]);
+    write_line(
+        &mut out,
+        "\n## Dialect files\n\nWhat `dialect_files[]` names ([`dialect.schema.json`](dialect.schema.json), `diglot schema --dialect-file`): \
+         [deploy/legacy-agents.md](../deploy/legacy-agents.md#reference) has their keys, `diglot check` checks them.",
+    );
     write_line(&mut out, "\n## Kinds of values\n\n| kind | what it is |\n|---|---|");
     let definitions = page.schema["definitions"].as_object().expect("definitions");
     for (name, node) in definitions.iter().filter(|(name, _)| name.starts_with(|first: char| first.is_lowercase())) {
@@ -272,9 +278,12 @@ fn page() -> String {
 #[test]
 fn schemas_and_reference_match_the_types() {
     let mut stale = Vec::new();
-    for (name, made) in
-        [("schema.json", config_schema()), ("keys.schema.json", key_file_schema()), ("README.md", page())]
-    {
+    for (name, made) in [
+        ("schema.json", config_schema()),
+        ("keys.schema.json", key_file_schema()),
+        ("dialect.schema.json", dialect_file_schema()),
+        ("README.md", page()),
+    ] {
         let path = root().join(name);
         if std::env::var_os("UPDATE").is_some() {
             std::fs::write(&path, made).expect("the page can be written");
@@ -321,6 +330,9 @@ fn examples_name_their_schema() {
     for (file, schema) in [
         ("diglot.yaml".to_owned(), "schema.json"),
         ("examples/api-keys/keys.yaml".to_owned(), "../../keys.schema.json"),
+        ("dialects/openai-chat.yaml".to_owned(), "../dialect.schema.json"),
+        ("dialects/dify-chat.yaml".to_owned(), "../dialect.schema.json"),
+        ("dialects/coze-chat.yaml".to_owned(), "../dialect.schema.json"),
     ]
     .into_iter()
     .chain(examples().into_iter().map(|(name, ..)| (format!("examples/{name}"), "../schema.json")))

@@ -4,7 +4,7 @@ use super::super::tap_line::CarriedLine;
 use super::*;
 
 fn event(kind: &str, data: &str) -> EventLine {
-    EventLine { kind: Some(kind.to_owned()), data: Some(data.to_owned()) }
+    EventLine { kind: Some(kind.to_owned()), data: Some(data.to_owned()), ..EventLine::default() }
 }
 
 fn format_with(columns: usize, row: &RowLine) -> String {

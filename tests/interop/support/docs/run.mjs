@@ -1,6 +1,7 @@
 // Runs the blocks of a page, with one function for each language.
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
+import { readFile } from "node:fs/promises";
 import path from "node:path";
 import { difference } from "./match.mjs";
 import { isServer } from "./session.mjs";
@@ -77,7 +78,16 @@ function dialogue(lines) {
 async function execute(session, text) {
   // Commands that a reader runs in the background, or in another terminal.
   const command = text.replace(/\s+#.*$/, "").replace(/\s*&$/, "");
-  return isServer(command) ? session.serve(command) : session.command(text);
+  return isServer(command) ? session.serve(await ofOwn(session, command)) : session.command(text);
+}
+
+/** A command with a copy of the configuration that ships, on the ports here. */
+async function ofOwn(session, command) {
+  const shipped = /config\/examples\/[\w-]+\.yaml/.exec(command)?.[0];
+  if (!shipped) return command;
+  const text = await readFile(path.join(session.folder, shipped), "utf8");
+  await session.write("shipped.yaml", onOwnPorts(text.replaceAll("../dialects/", "config/dialects/")));
+  return command.replace(shipped, "shipped.yaml");
 }
 
 async function console_(session, { lines }) {

@@ -23,11 +23,11 @@ const PYTHON_SETS = ["ag-ui-langgraph-0.0.47"];
 
 /** Log lines with which a server reports that it is ready; other servers are ready after their first line. */
 const READY = [
-  [/^(make demo|diglot (serve|demo))\b/, /"message":"listening","plane":"status"/],
-  [/^diglot mock-agent\b/, /^agent \S+ http/m],
+  [/^(make demo|(\w+=\S+ )*diglot (serve|demo))\b/, /"message":"listening","plane":"status"/],
+  [/^diglot mock-agent\b/, /^Ctrl-C ends it/m],
   [/./, /\n/],
 ];
-export const isServer = (command) => /^(make demo|diglot (serve|demo|mock-agent))\b/.test(command);
+export const isServer = (command) => /^(make demo|(\w+=\S+ )*diglot (serve|demo|mock-agent))\b/.test(command);
 
 const running = new Set();
 process.on("exit", () => running.forEach((child) => child.kill("SIGKILL")));
@@ -143,7 +143,7 @@ export class Session {
    * Starts a server as a reader does in another terminal, in place of the server on its port. Returns its first output.
    */
   async serve(text) {
-    const gateway = /^(make demo|diglot (serve|demo))\b/.test(text);
+    const gateway = /^(make demo|(\w+=\S+ )*diglot (serve|demo))\b/.test(text);
     const place = gateway ? "gateway" : (/127\.0\.0\.1:\d+/.exec(text)?.[0] ?? text);
     // The one before goes on beside it, until the page ends.
     if (text.includes("--upgrade")) this.servers.set(`before ${text}`, this.servers.get(place));
@@ -151,7 +151,7 @@ export class Session {
     const [, ready] = READY.find(([command]) => command.test(text));
     // Like `make demo` after the build.
     const run = this.here(text.replace(/^make demo( ARGS="([^"]*)")?/, "diglot demo $2")).replace(/^(diglot demo) *$/, `$1 ${this.demo()}`);
-    const child = this.spawn("bash", ["-c", `exec ${run}`]);
+    const child = this.spawn("bash", ["-c", `exec env ${run}`]);
     this.servers.set(place, child);
     await this.said(child, ready, text);
     return { code: 0, output: this.there(child.said) };

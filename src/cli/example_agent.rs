@@ -1,0 +1,63 @@
+//! The agent that answers with the examples of a dialect file, for `mock-agent`.
+
+use super::output::{CliExit, CliFailure};
+use crate::config::dialect_file::{DialectExample, DialectFile, ExampleInput};
+use crate::config::intern_file_dialect;
+use crate::demo::{ExampleAgent, ExampleOutcome, ExampleStream, UserTextPlace};
+use crate::dialect::{AG_UI, PeerDialect};
+use crate::event::{EventType, Field};
+use crate::translate::RunIds;
+use crate::translate::request::translate_request;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// A text of the user that no template has.
+const SAMPLE_TEXT: &str = "\u{1}the text of the user\u{1}";
+
+/// Creates the agent of a file.
+pub(super) fn create(file: &DialectFile, pace: Duration) -> Result<ExampleAgent, CliFailure> {
+    let streams: Vec<ExampleStream> = file.examples.iter().filter_map(read_example).collect();
+    if streams.is_empty() {
+        return Err(CliExit::Unavailable.failure(format_args!(
+            "the dialect file of `{}` has no example with a `stream:` with which the agent could answer; add one under `tests:`",
+            file.dialect.name
+        )));
+    }
+    Ok(ExampleAgent::new(streams, find_text_place(file), pace))
+}
+
+/// Finds where the requests of the agent have the user's text, by making one.
+fn find_text_place(file: &DialectFile) -> Option<UserTextPlace> {
+    let agent = PeerDialect::new(intern_file_dialect(file.dialect.clone()));
+    let message = json!({"id": "u1", "role": "user", "content": SAMPLE_TEXT});
+    let input = json!({"threadId": "t1", "runId": "r1", "messages": [message]}).to_string();
+    let made = translate_request(input.as_bytes(), PeerDialect::new(&AG_UI), agent, &RunIds::new("t1", "r1"));
+    let request: Value = serde_json::from_str(&made.ok()?.body).ok()?;
+    UserTextPlace::find(&request, SAMPLE_TEXT)
+}
+
+fn read_example(example: &DialectExample) -> Option<ExampleStream> {
+    let ExampleInput::Stream { bytes, events } = &example.input else { return None };
+    let events: Vec<Value> = events.iter().filter_map(|event| serde_json::from_str(event.as_str()).ok()).collect();
+    let has = |event: &Value, kind: EventType| event["type"] == kind.wire();
+    let calls = events.iter().filter(|event| has(event, EventType::ToolCallStart));
+    let calls: Vec<&str> = calls.filter_map(|event| event[Field::ToolCallId.camel()].as_str()).collect();
+    let is_answered = |call: &str| {
+        events.iter().any(|event| has(event, EventType::ToolCallResult) && event[Field::ToolCallId.camel()] == call)
+    };
+    let outcome = match events.last() {
+        Some(last) if has(last, EventType::RunError) => ExampleOutcome::Failure,
+        _ if !calls.is_empty() => ExampleOutcome::Call,
+        _ => ExampleOutcome::Answer,
+    };
+    // A run that goes on behind its calls does not wait for the client.
+    let waits = matches!(events.as_slice(), [.., call, _] if has(call, EventType::ToolCallEnd));
+    let open_calls = calls.iter().filter(|call| waits && !is_answered(call)).map(|call| (*call).to_owned()).collect();
+    let ids = [Field::MessageId, Field::ToolCallId].map(Field::camel);
+    let ids = events.iter().flat_map(|event| ids.map(|name| event[name].as_str())).flatten();
+    // The files that ship make ids such as `ID:thought` from the agent's.
+    let mut ids: Vec<String> = ids.flat_map(|id| [id, id.split(':').next().unwrap_or(id)]).map(str::to_owned).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    Some(ExampleStream { name: example.name.clone(), bytes: bytes.clone(), outcome, ids, open_calls })
+}
