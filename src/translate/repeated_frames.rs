@@ -183,7 +183,9 @@ impl RepeatedFrames {
                 let may_differ = is_free && is_plain_text(was) && is_plain_text(is);
                 may_differ.then_some(ValueKind::Text { has_escapes: was.contains('\\') || is.contains('\\') })?
             } else {
-                let is_free = (translated.copies_time && new.name == TIME_MEMBER) || !members.is_read(new.name);
+                // The rules of a file may compare a time.
+                let is_time = translated.copies_time && new.name == TIME_MEMBER && members.read.is_none();
+                let is_free = is_time || !members.is_read(new.name);
                 let may_differ = is_free && is_same_time_form(was, is);
                 may_differ.then_some(ValueKind::Time)?
             };

@@ -180,6 +180,10 @@ events:
     emit: {type: TEXT_MESSAGE_CHUNK, messageId: f, delta: "{flag}"}
   - has: own
     emit: {type: TEXT_MESSAGE_CHUNK, messageId: "{own}", delta: "{own}"}
+  - when: {timestamp: 1002}
+    emit: {type: TEXT_MESSAGE_CHUNK, messageId: t, delta: "it is time"}
+  - has: at
+    emit: {type: TEXT_MESSAGE_CHUNK, messageId: t, delta: "{at}", timestamp: "{timestamp}"}
   - has: text
     lacks: "@event"
     emit: {type: TEXT_MESSAGE_CHUNK, messageId: s, delta: "{text}"}
@@ -209,6 +213,11 @@ fn a_frame_that_repeats_another_is_read_by_its_rules() {
         (words("word", &["no", "so", "yes", "oh"]).concat(), vec!["no", "so", "да", "oh"]),
         (words("flag", &["a", "b", "red", "c"]).concat(), vec!["a", "b", "red again", "red", "c"]),
         (words("own", &["a", "b", "a"]).concat(), vec!["a", "b", "a"]),
+        // Of times, one is compared.
+        (
+            (1000..1003).map(|time| format!("data: {{\"at\":\"a\",\"timestamp\":{time}}}\n\n")).collect(),
+            vec!["a", "a", "it is time", "a"],
+        ),
         // What a shortcut sent counts as sent when the whole text comes.
         (texts.concat() + "data: {\"all\":\"abcde\"}\n\n", vec!["a", "b", "c", "d", "e"]),
         // The same data under another name is another event.

@@ -16,7 +16,8 @@ const QUESTIONS: &str = "question_ids";
 pub(in crate::translate) struct ClientIds {
     messages: MessageIdMap,
     calls: CallIdMap,
-    questions: QuestionIds,
+    /// most conversations have no interrupts
+    questions: Option<Box<QuestionIds>>,
 }
 
 impl ClientIds {
@@ -28,7 +29,7 @@ impl ClientIds {
         id_use: IdUse,
     ) -> ClientIds {
         let calls = CallIdMap::from_messages(messages, id_use.clone());
-        let questions = QuestionIds::from_questions(question_ids);
+        let questions = (!question_ids.is_empty()).then(|| Box::new(QuestionIds::from_questions(question_ids)));
         ClientIds { messages: MessageIdMap::from_messages(messages, id_use), calls, questions }
     }
 
@@ -48,8 +49,10 @@ impl ClientIds {
             // Messages that an earlier hop renamed get their ids back.
             restore_event_ids(event);
         }
-        if event.kind == EventType::RunFinished {
-            self.questions.rename_interrupts(event, report);
+        if event.kind == EventType::RunFinished
+            && let Some(questions) = &mut self.questions
+        {
+            questions.rename_interrupts(event, report);
         }
         let mut kept = 0;
         if is_call_start(event) {
@@ -82,24 +85,31 @@ impl ClientIds {
 
     /// Returns about the bytes that it has allocated.
     pub(crate) fn heap_size(&self) -> usize {
-        self.messages.heap_size() + self.calls.0.heap_size() + self.questions.0.heap_size()
+        self.messages.heap_size()
+            + self.calls.0.heap_size()
+            + self.questions.as_ref().map_or(0, |questions| size_of::<QuestionIds>() + questions.0.heap_size())
     }
 
     /// Returns the ids as JSON, for recordings.
     pub(crate) fn to_recorded(&self) -> Value {
         let mut recorded = self.messages.to_recorded();
         recorded[CALLS] = self.calls.0.to_recorded();
-        recorded[QUESTIONS] = self.questions.0.to_recorded();
+        if let Some(questions) = &self.questions {
+            recorded[QUESTIONS] = questions.0.to_recorded();
+        }
         recorded
     }
 
     /// Reads what [`ClientIds::to_recorded`] returned, or before the ids of calls and questions were recorded.
     pub(crate) fn from_recorded(recorded: &Value) -> Option<ClientIds> {
-        let read = |name: &str| match &recorded[name] {
-            Value::Null => Some(MessageIdMap::default()),
-            ids => MessageIdMap::from_recorded(ids),
+        let calls = CallIdMap(match &recorded[CALLS] {
+            Value::Null => MessageIdMap::default(),
+            ids => MessageIdMap::from_recorded(ids)?,
+        });
+        let questions = match &recorded[QUESTIONS] {
+            Value::Null => None,
+            ids => Some(Box::new(QuestionIds(MessageIdMap::from_recorded(ids)?))),
         };
-        let (calls, questions) = (CallIdMap(read(CALLS)?), QuestionIds(read(QUESTIONS)?));
         Some(ClientIds { messages: MessageIdMap::from_recorded(recorded)?, calls, questions })
     }
 }
