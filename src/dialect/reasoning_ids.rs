@@ -75,6 +75,10 @@ impl ReasoningIds {
         let kind = parts.event.kind;
         let given = parts.event.get(Field::MessageId).or_else(|| get(&parts.extensions, Field::MessageId));
         let id = match (given.cloned().map(Json::into_owned), kind) {
+            (Some(given), EventType::ReasoningStart | EventType::ReasoningMessageStart) => {
+                self.skip_id(&given);
+                given
+            }
             (Some(given), _) => given,
             (None, EventType::ReasoningStart) => self.next_id(),
             (None, EventType::ReasoningEnd) => self.span_id.clone().unwrap_or_else(|| self.next_id()),
@@ -92,12 +96,25 @@ impl ReasoningIds {
         id
     }
 
+    /// Generates no id again that an earlier hop generated, and that came back.
+    fn skip_id(&mut self, given: &Json<'_>) {
+        let Some(given) = given.text() else { return };
+        let number = given.rsplit_once(":reasoning:").and_then(|(_, number)| number.parse::<u16>().ok());
+        if let Some(number) = number.filter(|number| self.id(u32::from(*number)).is_str(&given)) {
+            self.id_count = self.id_count.max(u32::from(number));
+        }
+    }
+
     fn next_id(&mut self) -> Json<'static> {
         self.is_running = true;
         self.id_count += 1;
+        self.id(self.id_count)
+    }
+
+    fn id(&self, number: u32) -> Json<'static> {
         let run = self.request_run_id.as_ref().or(self.started_run_id.as_ref());
         let run = run.cloned().unwrap_or_else(|| Json::string("run"));
-        run.with_suffix(&format!(":reasoning:{}", self.id_count))
+        run.with_suffix(&format!(":reasoning:{number}"))
     }
 }
 

@@ -1,5 +1,5 @@
-//! Eviction from a map that many callers share: whoever has most loses the oldest, so that nobody can push out what is
-//! kept for others.
+//! Eviction from a map that many callers share: the callers with the most entries lose their oldest ones, so no caller
+//! can evict another's.
 
 use crate::net::digest::Sha256Digest;
 use lru::LruCache;

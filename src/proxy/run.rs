@@ -413,10 +413,13 @@ impl RunTask {
 
     async fn flush_output(&mut self) -> Result<(), LogStopReason> {
         // Before the client can send the thread's next request.
-        if let Some(thread) = &self.context.thread
-            && let Some(values) = self.stream.take_thread_values()
-        {
-            thread.store(values).await;
+        if let Some(thread) = &self.context.thread {
+            if self.last_write.is_none() && self.stream.frames_read() > 0 {
+                thread.begin();
+            }
+            if let Some(values) = self.stream.take_thread_values() {
+                thread.store(values).await;
+            }
         }
         self.capture.types(self.stream.report_mut());
         self.context.record_metrics(self.stream.report_mut());

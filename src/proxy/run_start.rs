@@ -108,9 +108,7 @@ impl Gateway {
         let resumable = route.resumable.as_ref().filter(|_| head.framing == Framing::Sse);
         let body_key = resumable.map(|_| digest::sha256(&body));
         let work = wait_for_large_work(body.len()).await;
-        let (redis, mapping) = (self.policy.redis(), route.agent.dialect.mapping);
-        let client = head.detect_client(route, &body);
-        self.threads.load(redis, mapping, &route.name, &head.caller, client, &body).await;
+        self.load_thread(route, &head, &body).await;
         let rewritten = head.rewrite(route, &self.threads, body, resumable.is_some())?;
         drop(work);
         let ids = &rewritten.request.ids;
@@ -132,6 +130,15 @@ impl Gateway {
         match resumable.zip(keys) {
             Some((resumable, keys)) => self.start_logged(route, resumable, keys, head, rewritten, permits).await,
             None => self.start_direct(route, head, rewritten, permits).await,
+        }
+    }
+
+    /// Gets what other replicas kept of a thread, if the agent's dialect keeps anything.
+    async fn load_thread(&self, route: &RouteEntry, head: &RunRequestHead, body: &[u8]) {
+        let mapping = route.agent.dialect.mapping.filter(|mapping| !mapping.thread_names.is_empty());
+        if let (Some(mapping), Some(redis)) = (mapping, self.policy.redis()) {
+            let client = head.detect_client(route, body);
+            self.threads.load(&redis, mapping, &route.name, &head.caller, client, body).await;
         }
     }
 

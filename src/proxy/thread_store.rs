@@ -2,13 +2,13 @@
 //! described by a file.
 //!
 //! ```text
-//!   unknown ── a run begins ──▶ known ── a rule keeps a value ──▶ known, with values
-//!      ▲                          │                                   │
-//!      └──────────────────────────┴── too many threads, too long ◀────┘
+//!   unknown ── its agent answers ──▶ known ── a rule keeps a value ──▶ known, with values
+//!      ▲                               │                                    │
+//!      └───────────────────────────────┴── too many threads, too long ◀─────┘
 //! ```
 //! Each process has them in its memory. With `redis`, the values that are stored there take precedence, so that each
-//! replica goes on with the conversation; memory is used while Redis does not answer. A client that goes on with an
-//! unknown thread is told so.
+//! replica goes on with the conversation; memory is used while Redis does not answer, or has nothing, for example
+//! after losing its data. A client that goes on with an unknown thread gets `diglot.conversation_lost`.
 
 use super::run_keys::{caller_key, thread_key};
 use crate::codec::json;
@@ -31,14 +31,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Threads that are kept. The callers with most of them lose those that they used longest ago.
+/// Threads that are kept. The callers with the most lose those that they used longest ago.
 const MAX_THREADS: usize = 16_384;
 
 /// Threads that are forgotten at once, since finding them takes about a millisecond.
 const FORGOTTEN_AT_ONCE: usize = MAX_THREADS / 64;
 
-/// Longest values of one thread together. Ids are shorter. With all threads, 8 MiB of text, and about 4 MiB for the
-/// map.
+/// Longest values of one thread together. Ids are shorter. With all threads, 8 MiB of text, and about 6 MiB for the
+/// maps.
 const MAX_VALUES_LEN: usize = 512;
 
 /// Time after its last run during which Redis keeps a thread.
@@ -52,8 +52,16 @@ pub(crate) struct ThreadStore {
 
 struct StoredThread {
     caller: ReplayKey,
-    values: HashMap<Box<str>, Json<'static>>,
+    values: KeptValues,
+    /// Redis does not have the latest values, because it did not answer
+    is_unsaved: bool,
 }
+
+/// By name.
+type KeptValues = HashMap<Box<str>, Json<'static>>;
+
+/// The field of a thread in Redis whose values were too long, so that no replica goes on with older ones.
+const FORGOTTEN: &str = "";
 
 /// The thread of a run whose agent keeps something for later ones.
 pub(super) struct KeptThread {
@@ -93,18 +101,19 @@ impl ThreadStore {
     /// Gets from Redis what another replica kept of the thread to which a request belongs.
     pub(super) async fn load(
         &self,
-        redis: Option<Arc<RedisClient>>,
-        mapping: Option<&'static Mapping>,
+        redis: &RedisClient,
+        mapping: &'static Mapping,
         route: &str,
         caller: &CallerContext,
         client: PeerDialect,
         body: &[u8],
     ) {
-        let keeps = mapping.is_some_and(|mapping| !mapping.thread_names.is_empty());
-        let Some(redis) = redis.filter(|_| keeps) else { return };
         let Some(thread_id) = run_sized(body.len(), || read_thread_id(body, client)) else { return };
         let key = thread_key(route, caller, &thread_id);
-        let shared = shared_key(&redis, &key);
+        if let Some(unsaved) = self.unsaved(&key) {
+            return self.save(redis, &key, Some(unsaved)).await;
+        }
+        let shared = shared_key(redis, &key);
         let mut commands = redis::pipe();
         commands.hgetall(&shared).expire(&shared, SHARED_TTL.as_secs().cast_signed()).ignore();
         let stored = redis
@@ -113,15 +122,47 @@ impl ThreadStore {
         if stored.is_empty() {
             return;
         }
-        let values = stored.into_iter().filter_map(|(name, text)| Some((name, json::parse_value(&text)?.into_owned())));
-        self.add(key, caller_key(caller), values.map(|(name, value)| (name.into(), value)));
+        self.threads.lock().pop(&key);
+        let is_named = |name: &str| mapping.thread_names.iter().any(|own| **own == *name);
+        let values = stored.into_iter().filter(|(name, _)| is_named(name));
+        let values = values.filter_map(|(name, text)| Some((name.into(), json::parse_value(&text)?.into_owned())));
+        let values: KeptValues = values.collect();
+        if !values.is_empty() && !self.add(key, caller_key(caller), values) {
+            ThreadValuesTooLong { route, limit: MAX_VALUES_LEN }.emit();
+        }
+    }
+
+    fn unsaved(&self, key: &ReplayKey) -> Option<KeptValues> {
+        self.threads.lock().peek(key).filter(|thread| thread.is_unsaved).map(|thread| thread.values.clone())
+    }
+
+    /// Writes values to Redis; without any, writes that the thread is forgotten.
+    async fn save(&self, redis: &RedisClient, key: &ReplayKey, values: Option<KeptValues>) {
+        let shared = shared_key(redis, key);
+        let mut commands = redis::pipe();
+        match &values {
+            Some(values) => {
+                let texts: Vec<_> = values.iter().map(|(name, value)| (&**name, value.as_str())).collect();
+                commands.hset_multiple(&shared, &texts).ignore().hdel(&shared, FORGOTTEN).ignore();
+            }
+            None => drop(commands.del(&shared).ignore().hset(&shared, FORGOTTEN, "").ignore()),
+        }
+        commands.expire(&shared, SHARED_TTL.as_secs().cast_signed()).ignore();
+        let saved = redis.query(async |mut connection| commands.query_async::<()>(&mut connection).await).await;
+        if saved.is_err() {
+            self.metrics.process.limit_backend_errors.inc();
+        }
+        if let Some(thread) = self.threads.lock().peek_mut(key) {
+            thread.is_unsaved = saved.is_err();
+        }
     }
 
     /// Adds values to those of a thread. Returns false if they are too long together, and the thread is unknown then:
     /// those before them are no longer true.
-    fn add(&self, key: ReplayKey, caller: ReplayKey, values: impl Iterator<Item = (Box<str>, Json<'static>)>) -> bool {
+    fn add(&self, key: ReplayKey, caller: ReplayKey, values: KeptValues) -> bool {
         let mut threads = self.threads.lock();
-        let stored = threads.get_or_insert_mut(key, || StoredThread { caller, values: HashMap::new() });
+        let stored =
+            threads.get_or_insert_mut(key, || StoredThread { caller, values: HashMap::new(), is_unsaved: false });
         stored.values.extend(values);
         if stored.values.values().map(|value| value.as_str().len()).sum::<usize>() > MAX_VALUES_LEN {
             threads.pop(&key);
@@ -135,7 +176,7 @@ impl ThreadStore {
 }
 
 impl KeptThread {
-    /// Returns the thread of a run that begins, if its agent's dialect keeps anything. The thread is known from now on.
+    /// Returns the thread of a run, if its agent's dialect keeps anything.
     pub(super) fn new(
         store: &Arc<ThreadStore>,
         redis: Option<Arc<RedisClient>>,
@@ -146,32 +187,26 @@ impl KeptThread {
     ) -> Option<Box<Self>> {
         let mapping = mapping.filter(|mapping| !mapping.thread_names.is_empty())?;
         let key = thread_key(route, caller, &ids.thread_id.text().unwrap_or_default());
-        let caller = caller_key(caller);
-        store.add(key, caller, std::iter::empty());
         let (store, route) = (Arc::clone(store), Arc::clone(route));
-        Some(Box::new(KeptThread { store, key, caller, route, mapping, redis }))
+        Some(Box::new(KeptThread { store, key, caller: caller_key(caller), route, mapping, redis }))
+    }
+
+    /// Makes the thread known, whose agent has answered.
+    pub(super) fn begin(&self) {
+        self.store.add(self.key, self.caller, KeptValues::new());
     }
 
     /// Stores the values that are new. Another run of the thread keeps what it has under other names.
     pub(super) async fn store(&self, values: ThreadValues) {
         let names = self.mapping.thread_names.iter();
-        let new: Vec<_> = names.zip(values).filter_map(|(name, value)| Some((name.clone(), value?))).collect();
-        let is_kept = self.store.add(self.key, self.caller, new.iter().cloned());
+        let new = names.zip(values).filter_map(|(name, value)| Some((name.clone(), value?)));
+        let new: KeptValues = new.collect();
+        let is_kept = self.store.add(self.key, self.caller, new.clone());
         if !is_kept {
             ThreadValuesTooLong { route: &self.route, limit: MAX_VALUES_LEN }.emit();
         }
-        let Some(redis) = &self.redis else { return };
-        let key = shared_key(redis, &self.key);
-        let mut commands = redis::pipe();
-        if is_kept {
-            let texts: Vec<_> = new.iter().map(|(name, value)| (&**name, value.as_str())).collect();
-            commands.hset_multiple(&key, &texts).ignore().expire(&key, SHARED_TTL.as_secs().cast_signed()).ignore();
-        } else {
-            commands.del(&key).ignore();
-        }
-        let stored = redis.query(async |mut connection| commands.query_async::<()>(&mut connection).await);
-        if stored.await.is_err() {
-            self.store.metrics.process.limit_backend_errors.inc();
+        if let Some(redis) = &self.redis {
+            self.store.save(redis, &self.key, is_kept.then_some(new)).await;
         }
     }
 }
@@ -207,8 +242,8 @@ mod tests {
         std::array::from_fn(|at| number.to_be_bytes().get(at).copied().unwrap_or(0))
     }
 
-    fn text(value: &str) -> (Box<str>, Json<'static>) {
-        ("a".into(), Json::string(value))
+    fn values(name: &str, value: &str) -> KeptValues {
+        KeptValues::from([(name.into(), Json::string(value))])
     }
 
     #[test]
@@ -216,14 +251,14 @@ mod tests {
         let store = store();
         let (own, later) = (mapping(&["a", "b"]), mapping(&["b", "c"]));
         assert_eq!(store.find(&key(1), own), None);
-        assert!(store.add(key(1), ADA, std::iter::empty()));
+        assert!(store.add(key(1), ADA, KeptValues::new()));
         assert_eq!(store.find(&key(1), own), Some(vec![None, None]));
-        assert!(store.add(key(1), ADA, std::iter::once(("b".into(), Json::string("x")))));
-        assert!(store.add(key(1), ADA, std::iter::once(text("y"))));
+        assert!(store.add(key(1), ADA, values("b", "x")));
+        assert!(store.add(key(1), ADA, values("a", "y")));
         assert_eq!(store.find(&key(1), own), Some(vec![Some(Json::string("y")), Some(Json::string("x"))]));
         assert_eq!(store.find(&key(1), later), Some(vec![Some(Json::string("x")), None]));
         assert_eq!(store.find(&key(2), own), None);
-        assert!(!store.add(key(1), ADA, std::iter::once(text(&"x".repeat(MAX_VALUES_LEN)))));
+        assert!(!store.add(key(1), ADA, values("a", &"x".repeat(MAX_VALUES_LEN))));
         assert_eq!(store.find(&key(1), own), None);
     }
 
@@ -231,9 +266,9 @@ mod tests {
     fn forgets_the_threads_of_the_caller_that_has_most() {
         let store = store();
         let own = mapping(&["a"]);
-        assert!(store.add(key(0), ADA, std::iter::once(text("x"))));
+        assert!(store.add(key(0), ADA, values("a", "x")));
         for number in 1..MAX_THREADS + FORGOTTEN_AT_ONCE {
-            assert!(store.add(key(number), BOB, std::iter::empty()));
+            assert!(store.add(key(number), BOB, KeptValues::new()));
         }
         assert!(store.threads.lock().len() <= MAX_THREADS);
         assert_eq!(store.find(&key(0), own), Some(vec![Some(Json::string("x"))]));

@@ -35,9 +35,9 @@ pub(super) fn is_plain_text(text: &str) -> bool {
     }
     let mut rest = text;
     loop {
-        rest = rest.trim_start_matches(' ');
+        rest = rest.trim_start();
         match rest.as_bytes() {
-            [b'\\', b'n' | b't' | b'r', ..] => rest = &rest[2..],
+            [b'\\', b'n' | b't' | b'r' | b'f', ..] => rest = &rest[2..],
             [] | [b'{' | b'[', ..] | [b'\\', b'"' | b'u', ..] => return false,
             [b'-' | b'0'..=b'9', ..] => {
                 return !rest.bytes().all(|byte| b"0123456789+-.eE \\nrt".contains(&byte));

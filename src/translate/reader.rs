@@ -44,6 +44,8 @@ pub(super) struct EventReader {
     mapped: Option<Box<MappedReader>>,
     /// label and type of the last frame, if a file's rules did nothing but copy its text
     last_copy: Option<(usize, EventType)>,
+    /// type of the last event that a file's rules made
+    last_mapped: Option<EventType>,
 }
 
 /// The canonical event for a frame, according to the note that it may carry.
@@ -74,6 +76,7 @@ impl EventReader {
             detector: peer.is_auto.then(Default::default),
             mapped: peer.dialect.mapping.map(|mapping| Box::new(MappedReader::new(mapping, peer.dialect.name))),
             last_copy: None,
+            last_mapped: None,
             run_id,
             retired_events: None,
         }
@@ -116,7 +119,7 @@ impl EventReader {
     }
 
     pub(crate) fn last_event_type(&self) -> Option<&'static str> {
-        self.last_row.map(|(_, row)| row.wire)
+        self.last_row.map(|(_, row)| row.wire).or(self.last_mapped.map(EventType::wire))
     }
 
     pub(crate) fn finish(&mut self, sink: &mut impl EventSink) {

@@ -71,8 +71,10 @@ impl VaryingMembers<'_> {
         self.copied.iter().any(|copied| copied == name)
     }
 
+    /// Returns true also for values without a name, and for names with escapes, which may be any.
     fn is_read(&self, name: &str) -> bool {
-        self.read.is_none_or(|read| read.iter().any(|read| read == name))
+        let is_known = !(name.is_empty() || name.contains('\\'));
+        !is_known || self.read.is_none_or(|read| read.iter().any(|read| read == name))
     }
 }
 
@@ -308,6 +310,7 @@ fn differing_scalars<'a>(old: &'a str, new: &'a str) -> Option<Vec<(JsonScalar<'
 /// Returns the strings and numbers of valid JSON, except the names of members.
 fn scalars(text: &str) -> Vec<JsonScalar<'_>> {
     let (bytes, mut at, mut name, mut all) = (text.as_bytes(), 0, "", Vec::new());
+    let mut outer_names = Vec::new();
     while at < bytes.len() {
         match bytes[at] {
             b'"' => {
@@ -325,6 +328,14 @@ fn scalars(text: &str) -> Vec<JsonScalar<'_>> {
                 let end = at + bytes[at..].iter().take_while(|byte| is_part(byte)).count();
                 all.push(JsonScalar { range: at..end, is_text: false, name });
                 at = end;
+            }
+            b'{' | b'[' => {
+                outer_names.push(name);
+                at += 1;
+            }
+            b'}' | b']' => {
+                name = outer_names.pop().unwrap_or_default();
+                at += 1;
             }
             _ => at += 1,
         }

@@ -180,6 +180,27 @@ events:
     emit: {type: TEXT_MESSAGE_CHUNK, messageId: f, delta: "{flag}"}
   - has: own
     emit: {type: TEXT_MESSAGE_CHUNK, messageId: "{own}", delta: "{own}"}
+  - has: also
+    emit: {type: TEXT_MESSAGE_CHUNK, messageId: v, delta: "{also}"}
+  - has: also
+    emit: {type: REASONING_MESSAGE_CHUNK, delta: {from: "{also}", table: {end: "aha"}}}
+  - has: "$[1]"
+    emit: {type: TEXT_MESSAGE_CHUNK, messageId: l, delta: "{$[1]}"}
+  - when: {"$[1]": end}
+    emit: {type: TEXT_MESSAGE_CHUNK, messageId: l, delta: "the end"}
+  - has: "in[1]"
+    emit: {type: TEXT_MESSAGE_CHUNK, messageId: i, delta: "{in[1]}"}
+  - when: {"in[1]": end}
+    emit: {type: TEXT_MESSAGE_CHUNK, messageId: i, delta: "the end"}
+  - has: 内容
+    emit: {type: TEXT_MESSAGE_CHUNK, messageId: z, delta: "{内容}"}
+  - when: {内容: end}
+    emit: {type: TEXT_MESSAGE_CHUNK, messageId: z, delta: "the end"}
+  - has: part
+    lacks: "part[0]"
+    emit: {type: TEXT_MESSAGE_CHUNK, messageId: p, delta: "{part}"}
+  - has: "part[0]"
+    emit: {type: TEXT_MESSAGE_CHUNK, messageId: p, delta: "one of a list"}
   - when: {timestamp: 1002}
     emit: {type: TEXT_MESSAGE_CHUNK, messageId: t, delta: "it is time"}
   - has: at
@@ -207,12 +228,21 @@ fn a_frame_that_repeats_another_is_read_by_its_rules() {
             .map(|(at, text)| format!("data: {{\"{member}\":\"{text}\",\"n\":{}}}\n\n", 10 + at))
             .collect()
     };
+    let of = |frame: &str| -> String {
+        ["a", "b", "c", "end"].map(|text| format!("data: {}\n\n", frame.replace("TEXT", text))).concat()
+    };
     let texts = words("text", &["a", "b", "c", "d"]);
     let cases = [
         (words("text", &["a", "b", "c", "stop", "never"]).concat(), vec!["a", "b", "c"]),
         (words("word", &["no", "so", "yes", "oh"]).concat(), vec!["no", "so", "да", "oh"]),
         (words("flag", &["a", "b", "red", "c"]).concat(), vec!["a", "b", "red again", "red", "c"]),
         (words("own", &["a", "b", "a"]).concat(), vec!["a", "b", "a"]),
+        (words("also", &["a", "b", "c", "end"]).concat(), vec!["a", "b", "c", "end", "aha"]),
+        (of(r#"["x","TEXT"]"#), vec!["a", "b", "c", "end", "the end"]),
+        (of(r#"{"in":[{"n":1},"TEXT"]}"#), vec!["a", "b", "c", "end", "the end"]),
+        (of(r#"{"\u5185\u5bb9":"TEXT"}"#), vec!["a", "b", "c", "end", "the end"]),
+        // The space is one of those that end no word of JSON.
+        (words("part", &["a", "b", "c", "\u{3000}[1]"]).concat(), vec!["a", "b", "c", "one of a list"]),
         // Of times, one is compared.
         (
             (1000..1003).map(|time| format!("data: {{\"at\":\"a\",\"timestamp\":{time}}}\n\n")).collect(),

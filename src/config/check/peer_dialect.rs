@@ -99,7 +99,10 @@ impl ConfigChecker<'_> {
         if dialect.is_none() && !may_be_unnamed && !self.invalid_dialects.contains(&scalar.text) {
             // A suggestion would reveal the value of a variable.
             let known = [&self.dialect_names(), other_names].concat();
-            let nearest = did_you_mean(if scalar.substituted { "" } else { &scalar.text }, &known);
+            let mut nearest = did_you_mean(if scalar.substituted { "" } else { &scalar.text }, &known);
+            if at.is_agent() && nearest.starts_with("use one of") {
+                nearest += "; a dialect that a file describes needs the file: `dialect_files: [FILE.yaml]`";
+            }
             let of_file = if scalar.substituted { None } else { hint_for_file(&scalar.text, at) };
             let hint = of_file.or(hint_for_quotes(name).map(str::to_owned)).unwrap_or(nearest);
             self.report_error(at, format!("{} is not a dialect", scalar.display), hint);

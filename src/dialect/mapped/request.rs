@@ -59,9 +59,11 @@ impl Mapping {
             true => RequestFault::ConversationLost,
             false => RequestFault::Unsendable(NO_TEMPLATE.to_owned()),
         })?;
-        let target = template.target.make(&scope).map_err(|reason| match thread.is_lost && template.reads_thread {
-            true => RequestFault::ConversationLost,
-            false => RequestFault::Unsendable(reason),
+        let target = template.target.make(&scope, &self.thread_names).map_err(|reason| {
+            match thread.is_lost && template.reads_thread {
+                true => RequestFault::ConversationLost,
+                false => RequestFault::Unsendable(reason),
+            }
         })?;
         let body = template.body.as_ref().and_then(|body| body.make(&scope)).map(Json::into_owned);
         Ok(Some(MappedRequest { body, target, left_out: left_out.get(), reads_thread: template.reads_thread }))

@@ -4,7 +4,7 @@
 //! route's URL are the operator's: what a file adds comes behind them, and no value can lead out of it.
 
 use super::sent_text::text_of;
-use super::template::{Condition, TextPart, ValueScope, ValueTemplate, has_value};
+use super::template::{Condition, TextPart, ValueScope, ValueSource, ValueTemplate, has_value};
 use crate::codec::percent::{has_path_syntax, percent_encode};
 use crate::event::Json;
 use std::borrow::Cow;
@@ -12,7 +12,7 @@ use std::borrow::Cow;
 /// Longest path and query, and longest fields, that are made. Many servers refuse longer ones.
 const MAX_TARGET_LEN: usize = 8 << 10;
 
-const UNSAFE_PATH: &str = "A value that the path of the agent's request needs is missing, or would change the path: it is empty, `.` or `..`, or contains `/` or `\\`, plain or percent-encoded.";
+const UNSAFE_PATH: &str = "A value in the path of the agent's request would change the path: it is `.` or `..`, or contains `/` or `\\`, plain or percent-encoded.";
 
 const TOO_LONG: &str = "The path, the query and the headers of the agent's request would be longer than 8 KiB.";
 
@@ -71,9 +71,9 @@ impl RequestTarget {
 
 impl TargetTemplate {
     /// Fills in the values. Fails with the reason if one would change where the request goes, or cannot be sent.
-    pub(super) fn make(&self, scope: &ValueScope<'_>) -> Result<RequestTarget, String> {
+    pub(super) fn make(&self, scope: &ValueScope<'_>, thread_names: &[Box<str>]) -> Result<RequestTarget, String> {
         let target = RequestTarget {
-            path: make_path(&self.path, scope)?,
+            path: make_path(&self.path, scope, thread_names)?,
             query: make_query(&self.query, scope)?,
             headers: make_headers(&self.headers, scope)?,
         };
@@ -85,7 +85,7 @@ impl TargetTemplate {
     }
 }
 
-fn make_path(parts: &[TextPart], scope: &ValueScope<'_>) -> Result<String, String> {
+fn make_path(parts: &[TextPart], scope: &ValueScope<'_>, thread_names: &[Box<str>]) -> Result<String, String> {
     let (mut path, mut decoded) = (String::new(), String::new());
     for part in parts {
         match part {
@@ -95,7 +95,10 @@ fn make_path(parts: &[TextPart], scope: &ValueScope<'_>) -> Result<String, Strin
             }
             TextPart::From(sources) => {
                 let text = value_text(scope.get_first(sources))?;
-                let text = text.filter(|text| !has_path_syntax(text)).ok_or(UNSAFE_PATH)?;
+                let text = text.ok_or_else(|| missing_value(sources, thread_names))?;
+                if has_path_syntax(&text) {
+                    return Err(UNSAFE_PATH.to_owned());
+                }
                 path.push_str(&percent_encode(&text));
                 decoded.push_str(&text);
             }
@@ -103,6 +106,21 @@ fn make_path(parts: &[TextPart], scope: &ValueScope<'_>) -> Result<String, Strin
     }
     // A value that is harmless alone can complete a dot segment.
     if decoded.split('/').any(has_path_syntax) { Err(UNSAFE_PATH.to_owned()) } else { Ok(path) }
+}
+
+/// Says which value of a path is missing, and who can mend it.
+fn missing_value(sources: &[ValueSource], thread_names: &[Box<str>]) -> String {
+    let kept = sources.iter().find_map(|source| match source {
+        ValueSource::Thread(at) => thread_names.get(*at),
+        _ => None,
+    });
+    match kept {
+        Some(name) => format!(
+            "The path of the agent's request needs `@thread.{name}`, which no earlier run of the thread has kept. If a rule \
+             of the dialect file should have, compare the path in its `keep` with what the agent sends."
+        ),
+        None => "A value of this request that the path of the agent's request needs is missing.".to_owned(),
+    }
 }
 
 fn make_query(parameters: &[(Box<str>, ValueTemplate)], scope: &ValueScope<'_>) -> Result<String, String> {
@@ -176,9 +194,9 @@ mod tests {
         let named = || vec![("x".into(), ValueTemplate::From(place()))];
         let none = TargetTemplate::default;
         [
-            TargetTemplate { path, ..none() }.make(&scope),
-            TargetTemplate { query: named(), ..none() }.make(&scope),
-            TargetTemplate { headers: named(), ..none() }.make(&scope),
+            TargetTemplate { path, ..none() }.make(&scope, &[]),
+            TargetTemplate { query: named(), ..none() }.make(&scope, &[]),
+            TargetTemplate { headers: named(), ..none() }.make(&scope, &[]),
         ]
     }
 

@@ -8,6 +8,7 @@ use super::Mapping;
 use super::path::JsonStep;
 use super::rule::{EmittedEvent, RuleEffect};
 use super::template::{TextPart, ValueSource, ValueTemplate, ValueTest};
+use crate::codec::json;
 use crate::event::lane::ChunkStreamKind;
 use crate::event::{Field, Json, MemberKey};
 use std::borrow::Cow;
@@ -32,17 +33,18 @@ impl Mapping {
             let named = NamedSources { slots: &slots, list: rule.each.as_ref() };
             for condition in &rule.conditions {
                 let ValueTest::OneOf(words) = &condition.test else { continue };
-                if condition.source == ValueSource::Data && words.iter().any(is_object_text) {
+                if condition.source == ValueSource::Data && words.iter().any(is_json_text) {
                     return;
                 }
                 compared.extend(named.name(&condition.source));
             }
-            // A frame with any other event is never repeated.
-            for event in rule.effects.iter().filter_map(RuleEffect::emitted).filter(|event| is_delta_piece(event)) {
-                compared.extend(event.key.iter().flat_map(|key| named.names(key)));
+            // A frame with any other event is never repeated. A piece may be missing in one frame, and be in the next.
+            let pieces = rule.effects.iter().filter_map(RuleEffect::emitted);
+            for event in pieces.filter(|event| ChunkStreamKind::from_event(event.kind).is_some()) {
+                compared.extend(event.key.iter().chain(&event.content).flat_map(|value| named.names(value)));
                 for (key, value) in &event.members {
-                    let is_delta = *key == MemberKey::Known(Field::Delta);
-                    if is_delta { &mut copied } else { &mut compared }.extend(named.names(value));
+                    let is_copied = *key == MemberKey::Known(Field::Delta) && is_copy(value);
+                    if is_copied { &mut copied } else { &mut compared }.extend(named.names(value));
                 }
             }
         }
@@ -79,9 +81,11 @@ impl<'m> NamedSources<'m> {
         }
     }
 
-    /// Returns the names of the members from which a template copies.
-    fn names(&self, template: &'m ValueTemplate) -> impl Iterator<Item = &'m str> {
-        template_sources(template).into_iter().filter_map(|source| self.name(source))
+    /// Returns the names of the members from which a template takes anything.
+    fn names(&self, template: &'m ValueTemplate) -> Vec<&'m str> {
+        let mut sources = Vec::new();
+        collect_sources(template, &mut sources);
+        sources.into_iter().filter_map(|source| self.name(source)).collect()
     }
 }
 
@@ -89,13 +93,32 @@ fn last_member(path: &[JsonStep]) -> Option<&str> {
     path.iter().rev().find_map(|step| if let JsonStep::Member(name) = step { Some(&**name) } else { None })
 }
 
-/// Returns the sources of a template that copies; none of any other template, whose event is never repeated.
-fn template_sources(template: &ValueTemplate) -> Vec<&ValueSource> {
+/// Collects all places that a template reads, those of its conditions included.
+fn collect_sources<'m>(template: &'m ValueTemplate, sources: &mut Vec<&'m ValueSource>) {
     match template {
-        ValueTemplate::From(sources) => sources.iter().collect(),
-        ValueTemplate::AsText(inner) => template_sources(inner),
-        ValueTemplate::Text(parts) => parts.iter().flat_map(TextPart::sources).collect(),
-        _ => Vec::new(),
+        ValueTemplate::Literal(_) => {}
+        ValueTemplate::From(own) => sources.extend(own),
+        ValueTemplate::Text(parts) => sources.extend(parts.iter().flat_map(TextPart::sources)),
+        ValueTemplate::Object(members) => members.iter().for_each(|(_, value)| collect_sources(value, sources)),
+        ValueTemplate::List(elements) => elements.iter().for_each(|value| collect_sources(value, sources)),
+        ValueTemplate::If(conditions, value) => {
+            sources.extend(conditions.iter().map(|condition| &condition.source));
+            collect_sources(value, sources);
+        }
+        ValueTemplate::Table { from, otherwise, .. } => {
+            collect_sources(from, sources);
+            otherwise.iter().for_each(|value| collect_sources(value, sources));
+        }
+        ValueTemplate::Each { list, rules } => {
+            sources.push(list);
+            for rule in rules {
+                sources.extend(rule.conditions.iter().map(|condition| &condition.source));
+                collect_sources(&rule.value, sources);
+            }
+        }
+        ValueTemplate::AsText(value) | ValueTemplate::TextOf(value) | ValueTemplate::AsJson(value) => {
+            collect_sources(value, sources);
+        }
     }
 }
 
@@ -108,7 +131,7 @@ fn is_copy(template: &ValueTemplate) -> bool {
     }
 }
 
-/// Returns whether a word may be the data of a frame with an object.
-fn is_object_text(word: &Json<'static>) -> bool {
-    word.text().is_none_or(|text| text.trim_start().starts_with('{'))
+/// Returns whether a word may be the data of a frame with members.
+fn is_json_text(word: &Json<'static>) -> bool {
+    word.text().is_none_or(|text| json::parse_value(text.trim()).is_some())
 }

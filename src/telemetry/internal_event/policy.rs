@@ -40,11 +40,11 @@ log_events! {
         stale: bool,
     } (issuer, cause = sanitize(cause), stale) "keys of the issuer cannot be fetched";
 
-    /// Values that a dialect file keeps for the next runs of a thread are too long, so the next run knows none.
+    /// Values that a dialect file keeps for the next runs of a thread are too long, so the next run begins without.
     warn ThreadValuesTooLong<'a> {
         route: &'a str,
         limit: usize,
-    } (route, limit) "values kept for the thread are too long and forgotten";
+    } (route, limit) "the values that the dialect file keeps for this thread exceed the limit, so its next run begins without them; keep only ids";
 
     /// Some of an issuer's keys cannot be used. Logged once per set of unusable keys.
     warn IssuerKeysIgnored<'a> {

@@ -140,7 +140,7 @@ metric_groups! {
         limit_keys: Gauge = "diglot_ratelimit_keys" [],
             "Keys that rate limits currently count.";
         limit_backend_errors: Counter = "diglot_ratelimit_backend_errors_total" [],
-            "Failed queries of what replicas share in Redis beside runs: quotas, owners of threads, values kept for threads.";
+            "Failed Redis queries for quotas, thread owners and the values that dialect files keep.";
         body_bytes: Gauge = "diglot_request_body_bytes" [],
             "Memory used by request bodies that their agents have not yet received.";
         log_lines_dropped: Counter = "diglot_log_lines_dropped_total" [],

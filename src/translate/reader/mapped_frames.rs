@@ -3,7 +3,7 @@
 use super::EventReader;
 use crate::codec::json;
 use crate::dialect::{ThreadState, ThreadValues};
-use crate::event::Json;
+use crate::event::{EventType, Json};
 use crate::translate::RunIds;
 use crate::translate::explain_trace::TraceEntry;
 use crate::translate::repeated_frames::{TEXT_MEMBERS, VaryingMembers};
@@ -76,6 +76,7 @@ impl EventReader {
         }
         let label = kind.map_or(self.dialect.other_label_index(), |kind| self.dialect.label_index(kind));
         sink.report().events_read[label] += 1;
+        self.last_mapped = kind.filter(|kind| *kind != EventType::Raw).or(self.last_mapped);
         self.last_copy = mapped.copied_content().map(|kind| (label, kind));
     }
 }
