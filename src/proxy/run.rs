@@ -418,7 +418,8 @@ impl RunTask {
                 thread.begin();
             }
             if let Some(values) = self.stream.take_thread_values() {
-                thread.store(values).await;
+                // Boxed: it is rare, and every run would have room for it.
+                Box::pin(thread.store(values)).await;
             }
         }
         self.capture.types(self.stream.report_mut());

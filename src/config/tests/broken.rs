@@ -382,7 +382,7 @@ f:1:34: dialects[0].extends: `autoo` is not a dialect
 f:3:24: routes[0].client: `autoo` is not a dialect
   hint: did you mean `auto`?
 f:3:48: routes[0].agent.dialect: `autoo` is not a dialect
-  hint: use one of: `ag-ui`, `ag-ui-0`, `hai`, `ag-ui-snake`, `cloudbase`, `social-app`
+  hint: use one of: `ag-ui`, `ag-ui-0`, `hai`, `ag-ui-snake`, `cloudbase`, `social-app`; a dialect that a file describes needs the file: `dialect_files: [FILE.yaml]`
 ",
     ),
     (
