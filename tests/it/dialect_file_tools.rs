@@ -223,7 +223,7 @@ fn request_with(text: &str) -> String {
 
 #[tokio::test]
 async fn each_shipped_example_works_in_front_of_its_mock() {
-    // What the documents of the three APIs print as an answer.
+    // The answers that the documents of the three APIs print.
     let rows =
         [("openai", "openai-chat", "Hello there"), ("dify", "dify-chat", "I'm fine"), ("coze", "coze-chat", "2024 年")];
     for (name, dialect, answer) in rows {

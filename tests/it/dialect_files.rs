@@ -248,7 +248,7 @@ fn a_frame_that_repeats_another_is_read_by_its_rules() {
             (1000..1003).map(|time| format!("data: {{\"at\":\"a\",\"timestamp\":{time}}}\n\n")).collect(),
             vec!["a", "a", "it is time", "a"],
         ),
-        // What a shortcut sent counts as sent when the whole text comes.
+        // The whole text is compared with what the shortcut wrote, too.
         (texts.concat() + "data: {\"all\":\"abcde\"}\n\n", vec!["a", "b", "c", "d", "e"]),
         // The same data under another name is another event.
         (texts[..3].concat() + "event: other\n" + &texts[3], vec!["a", "b", "c"]),

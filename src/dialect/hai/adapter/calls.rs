@@ -37,7 +37,7 @@ impl HaiAdapter {
                 self.leave_message(&mut released);
                 let message = shown.unwrap_or_else(|| call.get_or_empty(Field::ToolCallId));
                 self.kept_messages.record_message(&message);
-                // In the client's message of an earlier run, the call would stand before what was said since.
+                // In the client's message of an earlier run, the call would stand before later messages.
                 let is_earlier =
                     parent.is_some() && !self.last_message.is_native() && self.last_message.is_earlier(&message);
                 let message = match is_earlier {
