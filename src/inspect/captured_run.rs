@@ -10,7 +10,7 @@ use super::stream_settings::StreamSettings;
 use crate::config::inspect::CaptureMode;
 use crate::dialect::PeerDialect;
 use crate::telemetry::RunTimeline;
-use crate::translate::ConversationState;
+use crate::translate::{ConversationState, EventCounts};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
@@ -107,9 +107,8 @@ pub(super) struct SeenTypes {
 
 impl SeenTypes {
     /// Adds the types that were counted since the last report.
-    pub(super) fn add(&mut self, dialect: &'static str, counts: &[u64]) {
-        let seen = counts.iter().enumerate().filter(|(_, count)| **count > 0);
-        let bits = seen.fold(0, |bits, (at, _)| bits | label_bit(at));
+    pub(super) fn add(&mut self, dialect: &'static str, counts: &EventCounts) {
+        let bits = counts.counted().fold(0, |bits, (at, _)| bits | label_bit(at));
         match self.dialects.iter_mut().find(|(own, _)| *own == dialect) {
             Some((_, own)) => *own |= bits,
             None => self.dialects.push((dialect, bits)),

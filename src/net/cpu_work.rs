@@ -22,15 +22,20 @@ pub(crate) struct LargeWorkPermit {
     _parts: Option<SemaphorePermit<'static>>,
 }
 
+/// Returns whether the work on an input of this size neither waits nor moves other tasks.
+pub(crate) const fn is_small(bytes: usize) -> bool {
+    bytes <= SMALL
+}
+
 /// Waits until little enough is worked on for a large input.
 pub(crate) async fn wait_for_large_work(bytes: usize) -> LargeWorkPermit {
-    let parts = if bytes > SMALL { LARGE_INPUTS.acquire_many(count_parts(bytes)).await.ok() } else { None };
+    let parts = if !is_small(bytes) { LARGE_INPUTS.acquire_many(count_parts(bytes)).await.ok() } else { None };
     LargeWorkPermit { _parts: parts }
 }
 
 /// Returns a permit for work that need not wait.
 pub(crate) fn try_large_work(bytes: usize) -> Option<LargeWorkPermit> {
-    let parts = if bytes > SMALL { Some(LARGE_INPUTS.try_acquire_many(count_parts(bytes)).ok()?) } else { None };
+    let parts = if !is_small(bytes) { Some(LARGE_INPUTS.try_acquire_many(count_parts(bytes)).ok()?) } else { None };
     Some(LargeWorkPermit { _parts: parts })
 }
 
@@ -42,7 +47,7 @@ fn count_parts(bytes: usize) -> u32 {
 /// the runtime has for blocking work.
 pub(crate) fn run_sized<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     let has_threads = || Handle::try_current().is_ok_and(|it| it.runtime_flavor() == RuntimeFlavor::MultiThread);
-    if bytes > SMALL && has_threads() { tokio::task::block_in_place(work) } else { work() }
+    if !is_small(bytes) && has_threads() { tokio::task::block_in_place(work) } else { work() }
 }
 
 #[cfg(test)]

@@ -203,6 +203,11 @@ impl RunMemoryShare {
         }
     }
 
+    /// Returns what the run holds, as of the last change.
+    pub(super) const fn held(&self) -> usize {
+        self.held
+    }
+
     /// Returns whether the run can read a piece without being counted.
     const fn is_small(&self) -> bool {
         self.counted == 0 && self.held + SMALL_READ <= FREE

@@ -12,7 +12,7 @@ use super::deadlines::now_millis;
 use super::run_memory::RunMemoryShare;
 use super::spare_buffer;
 use crate::inspect::RunCapture;
-use crate::net::cpu_work::{LargeWorkPermit, run_sized, try_large_work, wait_for_large_work};
+use crate::net::cpu_work::{LargeWorkPermit, is_small, run_sized, try_large_work, wait_for_large_work};
 use crate::translate::{Stream, StreamError};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -108,7 +108,9 @@ impl<'r> TranslationSink<'r> {
 
     /// Translates within the turn, and returns the bytes that are left.
     fn work<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
-        let size = self.stream.pending_bytes(bytes) + bytes.len();
+        // What the run holds is known; its parts need not be looked at unless they may be large.
+        let most = self.memory.held() + bytes.len();
+        let size = if is_small(most) { most } else { self.stream.pending_bytes(bytes) + bytes.len() };
         if self.backlog.is_turn_over || !self.backlog.may_work(size) {
             return bytes;
         }

@@ -70,7 +70,7 @@ pub use crate::event::{EventLoss, EventRepair, LossCounts};
 pub(crate) use agent_error::AgentError;
 pub use allowed_tools::AllowedTools;
 pub(crate) use budget::BudgetLimit;
-pub use report::{BrokenRule, DialectSwitch, TranslationReport};
+pub use report::{BrokenRule, DialectSwitch, EventCounts, TranslationReport};
 pub use run_guard::{ConversationState, GuardMode, StrictViolation};
 pub use run_ids::RunIds;
 pub use stream::Stream;

@@ -158,7 +158,7 @@ impl EventReader {
         self.last_row = known;
         self.supply_start(known.map(|(_, row)| row.kind), sink);
         let Some((label, row)) = known else {
-            sink.report().events_read[dialect.other_label_index()] += 1;
+            sink.report().events_read.add(dialect.other_label_index());
             if let Some(row) = find_retired_row(dialect, &wire) {
                 return self.read_retired(row, object.members, sink);
             }
@@ -175,7 +175,7 @@ impl EventReader {
             let data = aliases::strip_object(dialect, data, sink.report());
             return self.emit_other(self.wrap_frame(&wire, &data), sink);
         };
-        sink.report().events_read[label] += 1;
+        sink.report().events_read.add(label);
         if !dialect.is_canonical() {
             return self.read_row(row, object.members, data, sink);
         }
@@ -262,7 +262,7 @@ impl EventReader {
 
     fn emit_malformed(&mut self, what: &Json<'_>, sink: &mut impl EventSink) {
         let other = self.dialect.other_label_index();
-        sink.report().events_read[other] += 1;
+        sink.report().events_read.add(other);
         sink.report().count_repair(EventRepair::MalformedFrame);
         sink.report().count_loss(EventLoss::EventNotShown);
         let event = Event::new(EventType::Raw).with(Field::Event, what.as_borrowed());

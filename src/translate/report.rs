@@ -3,6 +3,7 @@
 use super::explain_trace::{ExplainTrace, TraceEntry};
 use crate::dialect::{CanonicalSink, DetectionRule};
 use crate::event::{Event, EventLoss, EventRepair, LossCounts};
+use std::ops::Deref;
 
 /// The first rule that the agent broke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +12,48 @@ pub struct BrokenRule {
     pub(crate) label: &'static str,
     /// the rule in one sentence
     pub rule: &'static str,
+}
+
+/// Counts of events, by label in their dialect. Only the labels that have counts are looked at, since a run reports
+/// each batch of events, which mostly has one type.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EventCounts {
+    counts: Box<[u64]>,
+    /// all counts before this label and from `end` on are 0
+    first: u16,
+    end: u16,
+}
+
+impl EventCounts {
+    pub(crate) fn new(labels: usize) -> Self {
+        EventCounts { counts: vec![0; labels].into_boxed_slice(), first: 0, end: 0 }
+    }
+
+    pub(crate) fn add(&mut self, label: usize) {
+        self.counts[label] += 1;
+        let at = u16::try_from(label).unwrap_or(u16::MAX);
+        self.first = if self.end == 0 { at } else { self.first.min(at) };
+        self.end = self.end.max(at.saturating_add(1));
+    }
+
+    /// Returns the labels with counts, and their counts.
+    pub(crate) fn counted(&self) -> impl Iterator<Item = (usize, u64)> {
+        let labels = usize::from(self.first)..usize::from(self.end);
+        labels.map(|label| (label, self.counts[label])).filter(|(_, count)| *count > 0)
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.counts[usize::from(self.first)..usize::from(self.end)].fill(0);
+        (self.first, self.end) = (0, 0);
+    }
+}
+
+impl Deref for EventCounts {
+    type Target = [u64];
+
+    fn deref(&self) -> &[u64] {
+        &self.counts
+    }
 }
 
 /// Counts since the stream opened.
@@ -23,9 +66,9 @@ pub struct TranslationReport {
     pub(crate) agent: &'static str,
     pub(crate) client: &'static str,
     /// events from the agent, by label in its dialect
-    pub events_read: Box<[u64]>,
+    pub events_read: EventCounts,
     /// events to the client, by label in its dialect
-    pub events_written: Box<[u64]>,
+    pub events_written: EventCounts,
     /// the changes of the agent's dialect upon detection, in order
     pub dialect_switches: Vec<DialectSwitch>,
     /// the first broken rule
@@ -36,6 +79,8 @@ pub struct TranslationReport {
     pub(crate) foreign_dialect: Option<&'static str>,
     /// repairs and losses of all kinds
     pub(crate) entries: u64,
+    /// `entries` when the counts of repairs and losses were last taken
+    pub(crate) counted_entries: u64,
     /// processing steps of each event, if enabled
     pub(crate) trace: Option<Box<ExplainTrace>>,
 }
@@ -47,13 +92,13 @@ pub struct DialectSwitch {
     pub rule: &'static DetectionRule,
     pub(crate) from_dialect: &'static str,
     /// events read before the switch, by label in the previous dialect
-    pub(crate) events_read: Box<[u64]>,
+    pub(crate) events_read: EventCounts,
 }
 
 impl TranslationReport {
     /// Attributes the agent's subsequent events to the detected dialect.
     pub(super) fn switch_dialect(&mut self, sign: &'static DetectionRule) {
-        let labels = vec![0; sign.dialect.other_label_index() + 1].into_boxed_slice();
+        let labels = EventCounts::new(sign.dialect.other_label_index() + 1);
         let from = std::mem::replace(&mut self.agent, sign.dialect.name);
         self.dialect_switches.push(DialectSwitch {
             rule: sign,
@@ -119,5 +164,23 @@ impl<S: EventSink> CanonicalSink for S {
 
     fn count_loss(&mut self, loss: EventLoss) {
         self.report().count_loss(loss);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_between_the_labels_that_were_counted() {
+        let mut counts = EventCounts::new(9);
+        for label in [5, 2, 8, 2] {
+            counts.add(label);
+        }
+        assert_eq!(counts.counted().collect::<Vec<_>>(), [(2, 2), (5, 1), (8, 1)]);
+        counts.clear();
+        assert_eq!((counts.counted().count(), &*counts), (0, &[0; 9][..]));
+        counts.add(0);
+        assert_eq!(counts.counted().collect::<Vec<_>>(), [(0, 1)]);
     }
 }

@@ -19,7 +19,7 @@ use super::frame_reader::{AgentFrame, FrameReader};
 use super::list_budget;
 use super::reader::EventReader;
 use super::repeated_frames::RepeatedFrames;
-use super::report::TranslationReport;
+use super::report::{EventCounts, TranslationReport};
 use super::run_guard::{ConversationState, GuardMode, RunGuard, StrictViolation};
 use super::stream_error::{RunStateLimit, StreamError};
 use super::stream_follower::StreamFollower;
@@ -64,6 +64,9 @@ struct StreamStages {
     /// the frame before this one, if the next may repeat it
     repeated: Option<Box<RepeatedFrames>>,
     may_repeat: bool,
+    /// what the run retains besides an unfinished frame, unless it has changed: looking at it costs more than
+    /// translating a frame that repeats another
+    retained_bytes: Option<usize>,
 }
 
 /// The states in the diagram above.
@@ -89,7 +92,7 @@ impl Stream {
     /// Creates a stream from `agent` to `client`. Without `ids`, the run keeps the agent's.
     #[must_use]
     pub fn new(agent: PeerDialect, client: PeerDialect, ids: Option<RunIds>, limits: SseLimits) -> Self {
-        let labels = |side: PeerDialect| vec![0; side.dialect.other_label_index() + 1].into_boxed_slice();
+        let labels = |side: PeerDialect| EventCounts::new(side.dialect.other_label_index() + 1);
         let buffer_limit = limits.frame.max(memory_limits::MIN_BUFFER_LIMIT);
         let run_id = ids.as_ref().map(|ids| ids.run_id.clone());
         Stream {
@@ -116,6 +119,7 @@ impl Stream {
                 frames_read: 0,
                 repeated: None,
                 may_repeat: true,
+                retained_bytes: None,
             },
         }
     }
@@ -255,6 +259,7 @@ impl Stream {
     pub fn finish(&mut self, now: i64, out: &mut Vec<u8>) -> Result<(), StreamError> {
         let over = self.ending().is_some();
         let Stream { frame_reader: frames, follower: follow, reader, stages } = self;
+        stages.retained_bytes = None;
         let mut sink = stages.pipe(now, out);
         frames.finish(&mut |frame| match json::parse_open_object(frame.data) {
             Err(_) if !over && reader.drops_cut_frame(frame.data) => Ok(()),
@@ -275,6 +280,7 @@ impl Stream {
             return;
         }
         let Stream { reader, stages, .. } = self;
+        stages.retained_bytes = None;
         let mut sink = stages.pipe(now, out);
         reader.finish(&mut sink);
         sink.write_final_error(run_guard::make_error(code, message));
@@ -288,6 +294,7 @@ impl Stream {
             return;
         }
         let Stream { reader, stages, .. } = self;
+        stages.retained_bytes = None;
         let mut sink = stages.pipe(now, out);
         reader.finish(&mut sink);
         sink.cancel();
@@ -296,11 +303,14 @@ impl Stream {
     }
 
     /// Returns about the memory that the run holds: an unfinished frame, events that wait, and ids.
-    pub(crate) fn retained_bytes(&self) -> usize {
-        let StreamStages { guard, output, .. } = &self.stages;
-        let reading = self.frame_reader.heap_size() + self.reader.kept_bytes() + self.reader.retained_bytes();
-        let waiting = output.writer.buffered_bytes() + output.writer.bookkeeping_bytes();
-        reading + waiting + guard.retained_bytes + guard.conversation.retained_bytes
+    pub(crate) fn retained_bytes(&mut self) -> usize {
+        let StreamStages { guard, output, retained_bytes, .. } = &mut self.stages;
+        let retained = retained_bytes.get_or_insert_with(|| {
+            let reading = self.reader.kept_bytes() + self.reader.retained_bytes();
+            let waiting = output.writer.buffered_bytes() + output.writer.bookkeeping_bytes();
+            reading + waiting + guard.retained_bytes + guard.conversation.retained_bytes
+        });
+        self.frame_reader.heap_size() + *retained
     }
 
     /// Returns how the run ended, once its terminal event was written.
@@ -393,6 +403,7 @@ impl StreamPipe<'_> {
         if frame.dropped_parts == 0 && self.repeat_frame(reader, &frame) {
             return Ok(());
         }
+        self.stages.retained_bytes = None;
         let before = self.stages.repeated.take();
         let marks = self.stages.marks(reader);
         let (out_before, frames_before) = (self.out.len(), self.stages.output.writer.frames_written);

@@ -6,7 +6,7 @@ use super::series::{Lazy, LazySeries, Leased, Scoped};
 use super::table::RouteSeries;
 use crate::dialect::{DetectionRule, Dialect, PeerDialect};
 use crate::telemetry::label::{AuthMethod, AuthReason, AuthResult, EventDirection, Label, RunOutcome};
-use crate::translate::{EventLoss, EventRepair, TranslationReport};
+use crate::translate::{EventCounts, EventLoss, EventRepair, TranslationReport};
 use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -64,8 +64,15 @@ impl EventCounters {
     }
 
     /// Moves the counts to the dialect's counters and returns their sum, or 0 if the route does not use the dialect.
-    fn count(&self, counts: &mut [u64], dialect: &str) -> u64 {
-        self.for_dialect(dialect).map_or(0, |counters| drain_counts(counts, |index| counters.at(index)))
+    fn count(&self, counts: &mut EventCounts, dialect: &str) -> u64 {
+        let Some(counters) = self.for_dialect(dialect) else { return 0 };
+        let mut sum = 0;
+        for (label, count) in counts.counted() {
+            counters.at(label).inc_by(count);
+            sum += count;
+        }
+        counts.clear();
+        sum
     }
 }
 
@@ -191,12 +198,15 @@ impl RouteMetrics {
         }
         totals.events_in += self.read_events.count(&mut report.events_read, report.agent);
         totals.events_out += self.written_events.count(&mut report.events_written, report.client);
-        totals.foreign += report.repairs[EventRepair::ForeignType as usize];
         totals.foreign_dialect = totals.foreign_dialect.or(report.foreign_dialect);
-        totals.repair_kinds |= nonzero_bits(&report.repairs);
-        totals.loss_kinds |= nonzero_bits(&report.losses);
-        totals.repairs += drain_counts(&mut report.repairs, |index| self.series.repairs.at(index));
-        totals.losses += drain_counts(&mut report.losses, |index| self.series.losses.at(index));
+        // Most events need no repair.
+        if std::mem::replace(&mut report.counted_entries, report.entries) != report.entries {
+            totals.foreign += report.repairs[EventRepair::ForeignType as usize];
+            totals.repair_kinds |= nonzero_bits(&report.repairs);
+            totals.loss_kinds |= nonzero_bits(&report.losses);
+            totals.repairs += drain_counts(&mut report.repairs, |index| self.series.repairs.at(index));
+            totals.losses += drain_counts(&mut report.losses, |index| self.series.losses.at(index));
+        }
         detected
     }
 }
@@ -231,13 +241,15 @@ mod tests {
         let route = metrics.route("r", PeerDialect::new(&AG_UI), PeerDialect::new(&HAI));
         let mut report = TranslationReport {
             agent: HAI.name,
-            events_read: vec![0; HAI.labels().len()].into(),
+            events_read: EventCounts::new(HAI.labels().len()),
             ..TranslationReport::default()
         };
         let mut totals = RunTotals::default();
         for count in [2, 1, 0] {
-            report.events_read[0] += count;
-            report.repairs[0] += count;
+            for _ in 0..count {
+                report.events_read.add(0);
+                report.count_repair(EventRepair::ALL[0]);
+            }
             route.count_report(&mut report, &mut totals);
         }
         let read = route.read_events.for_dialect(HAI.name).expect("the agent's").at(0).get();

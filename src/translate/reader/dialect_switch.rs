@@ -3,7 +3,7 @@
 use super::EventReader;
 use crate::dialect::PeerDialect;
 use crate::event::Event;
-use crate::translate::report::{EventSink, TranslationReport};
+use crate::translate::report::{EventCounts, EventSink, TranslationReport};
 
 impl EventReader {
     /// Switches to another dialect if the signs up to this frame indicate it more strongly than the one in use.
@@ -16,7 +16,7 @@ impl EventReader {
         *self = EventReader::new(PeerDialect::new(sign.dialect), self.run_id.take());
         // Reads the kept events to rebuild the state of open messages and calls; they have already been emitted.
         let mut discarded = DiscardingSink(TranslationReport {
-            events_read: vec![0; sign.dialect.other_label_index() + 1].into(),
+            events_read: EventCounts::new(sign.dialect.other_label_index() + 1),
             ..TranslationReport::default()
         });
         detector

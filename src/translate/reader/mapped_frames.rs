@@ -75,7 +75,7 @@ impl EventReader {
             trace.entries.push(TraceEntry::Mapped(own));
         }
         let label = kind.map_or(self.dialect.other_label_index(), |kind| self.dialect.label_index(kind));
-        sink.report().events_read[label] += 1;
+        sink.report().events_read.add(label);
         self.last_mapped = kind.filter(|kind| *kind != EventType::Raw).or(self.last_mapped);
         self.last_copy = mapped.copied_content().map(|kind| (label, kind));
     }

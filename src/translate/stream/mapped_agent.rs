@@ -15,7 +15,11 @@ impl Stream {
 
     /// Returns what the next runs of the thread need, if it is new.
     pub(crate) fn take_thread_values(&mut self) -> Option<ThreadValues> {
-        self.reader.take_thread_values()
+        let values = self.reader.take_thread_values();
+        if values.is_some() {
+            self.stages.retained_bytes = None;
+        }
+        values
     }
 
     /// Reads one unframed event with the name that its `event:` line had.

@@ -60,7 +60,7 @@ impl StreamStages {
 impl StreamPipe<'_> {
     /// Writes a frame that repeats the one before it.
     pub(super) fn repeat_frame(&mut self, reader: &mut EventReader, frame: &AgentFrame<'_>) -> bool {
-        let StreamPipe { stages: StreamStages { output, report, repeated, .. }, out, now_ms } = self;
+        let StreamPipe { stages: StreamStages { output, report, repeated, retained_bytes, .. }, out, now_ms } = self;
         let Some(repeated) = repeated else { return false };
         let event_line = frame.event_line.filter(|_| reader.reads_event_line());
         let Some(found) = repeated.find_values(event_line, frame.data) else { return false };
@@ -70,6 +70,7 @@ impl StreamPipe<'_> {
         let is_written = output.writer.write_repeated(repeated, frame.data, &found, &mut to);
         if is_written && !text.is_empty() {
             reader.add_repeated_text(text);
+            *retained_bytes = None;
         }
         is_written
     }

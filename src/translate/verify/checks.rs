@@ -12,7 +12,7 @@ use crate::event::{Event, EventRepair, EventType, Field, Json, MemberKey, input,
 use crate::translate::EventSink;
 use crate::translate::detect;
 use crate::translate::reader::EventReader;
-use crate::translate::report::TranslationReport;
+use crate::translate::report::{EventCounts, TranslationReport};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
@@ -60,7 +60,7 @@ struct FindingLocation<'p> {
 impl EventChecks {
     pub(crate) fn new(side: PeerDialect) -> Self {
         let dialect = side.dialect;
-        let labels = vec![0; dialect.other_label_index() + 1].into_boxed_slice();
+        let labels = EventCounts::new(dialect.other_label_index() + 1);
         EventChecks {
             dialect,
             reader: (!dialect.is_canonical()).then(|| EventReader::new(side, None)),

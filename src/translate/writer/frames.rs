@@ -35,7 +35,7 @@ impl EventWriter {
             // An event that the adapter buffered before the error would follow a gap.
             Err(_) if kind != EventType::RunError => to.out.truncate(before),
             _ => {
-                to.report.events_written[label] += 1;
+                to.report.events_written.add(label);
                 self.count_frame(label);
             }
         }
@@ -66,8 +66,8 @@ impl EventWriter {
             to.out.truncate(before);
             return false;
         }
-        to.report.events_read[effect.label_read] += 1;
-        to.report.events_written[effect.label_written] += 1;
+        to.report.events_read.add(effect.label_read);
+        to.report.events_written.add(effect.label_written);
         self.count_frame(effect.label_written);
         true
     }
@@ -118,13 +118,14 @@ mod tests {
     use super::*;
     use crate::dialect::{AG_UI, HAI, PeerDialect};
     use crate::event::{Field, Json};
-    use crate::translate::TranslationReport;
+    use crate::translate::{EventCounts, TranslationReport};
 
     #[test]
     fn withholds_a_frame_that_is_three_times_as_long_as_one_of_an_agent() {
         for dialect in [&AG_UI, &HAI] {
             let client = PeerDialect::new(dialect);
-            let mut report = TranslationReport { events_written: vec![0; 100].into(), ..TranslationReport::default() };
+            let mut report =
+                TranslationReport { events_written: EventCounts::new(100), ..TranslationReport::default() };
             let mut out = Vec::new();
             let mut write = |length: usize| {
                 let mut writer = EventWriter::new(client, None, 1000);
