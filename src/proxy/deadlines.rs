@@ -1,6 +1,9 @@
 //! The deadlines of one run, and the wall clock.
 
+use super::registered_waker::RegisteredWaker;
+use std::future::poll_fn;
 use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::{Instant, Sleep};
 
@@ -36,6 +39,8 @@ pub(super) struct RunDeadlines {
     /// since when the agent is not read; its deadlines are paused
     paused_since: Option<Instant>,
     timer: Pin<Box<Sleep>>,
+    timer_at: Instant,
+    timer_waker: RegisteredWaker,
     /// the deadlines have changed since the timer was set
     is_timer_stale: bool,
 }
@@ -44,6 +49,7 @@ impl RunDeadlines {
     pub(super) fn new(keep_alive: Duration, idle_limit: Duration) -> Self {
         let now = Instant::now();
         let timer = Box::pin(tokio::time::sleep(keep_alive.min(idle_limit)));
+        let timer_at = timer.deadline();
         RunDeadlines {
             keep_alive,
             last_write: now,
@@ -54,6 +60,8 @@ impl RunDeadlines {
             fixed: Vec::new(),
             paused_since: None,
             timer,
+            timer_at,
+            timer_waker: RegisteredWaker::default(),
             is_timer_stale: false,
         }
     }
@@ -149,6 +157,15 @@ impl RunDeadlines {
         let deadlines = self.agent_deadlines().into_iter().chain([self.next_deadline()]).flatten();
         let next = deadlines.map(|deadline| deadline.at).fold(self.last_write + self.keep_alive, Instant::min);
         self.timer.as_mut().reset(next);
+        self.timer_at = next;
+        self.timer_waker.clear();
+    }
+
+    fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.timer_waker.wakes(cx) && Instant::now() < self.timer_at {
+            return Poll::Pending;
+        }
+        self.timer_waker.poll(self.timer.as_mut(), cx)
     }
 
     /// Waits for the timer. Returns `true` if a keep-alive is due.
@@ -156,7 +173,7 @@ impl RunDeadlines {
         if std::mem::take(&mut self.is_timer_stale) {
             self.reset_timer();
         }
-        self.timer.as_mut().await;
+        poll_fn(|cx| self.poll_timer(cx)).await;
         let now = Instant::now();
         if let Some(kind) = self.find_expired(now) {
             return Err(kind);

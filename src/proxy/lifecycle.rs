@@ -7,8 +7,12 @@
 //!                                           ╰────────────── second signal ──────────────╯
 //! ```
 
+use super::registered_waker::RegisteredWaker;
+use futures_util::future::{BoxFuture, FutureExt};
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 use tokio::sync::{Notify, watch};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,7 +58,7 @@ impl Lifecycle {
     }
 
     pub(crate) fn watch(&self) -> LifecycleWatch {
-        LifecycleWatch(self.phase.subscribe())
+        LifecycleWatch { phase: self.phase.subscribe(), cut: None, cut_waker: RegisteredWaker::default() }
     }
 
     #[must_use]
@@ -96,18 +100,40 @@ impl Lifecycle {
 }
 
 /// Notifies a run that it must end.
-#[derive(Debug)]
-pub(crate) struct LifecycleWatch(watch::Receiver<LifecyclePhase>);
+pub(crate) struct LifecycleWatch {
+    phase: watch::Receiver<LifecyclePhase>,
+    /// waits for the cut, from the first wait on
+    cut: Option<BoxFuture<'static, ()>>,
+    cut_waker: RegisteredWaker,
+}
 
 impl LifecycleWatch {
     pub(crate) fn is_cut(&self) -> bool {
-        *self.0.borrow() == LifecyclePhase::Cut
+        *self.phase.borrow() == LifecyclePhase::Cut
     }
 
     /// Waits until open runs must end. Cancel safe.
     pub(crate) async fn wait_cut(&mut self) {
+        poll_fn(|cx| self.poll_cut(cx)).await;
+    }
+
+    fn poll_cut(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         // An error means that the sender was dropped because the process is ending.
-        let _ = self.0.wait_for(|now| *now == LifecyclePhase::Cut).await;
+        if self.cut_waker.wakes(cx) && !self.phase.has_changed().unwrap_or(true) {
+            return Poll::Pending;
+        }
+        // Before the poll, which sees what changes from here on.
+        self.phase.mark_unchanged();
+        let phase = &self.phase;
+        let cut = self.cut.get_or_insert_with(|| {
+            let mut phase = phase.clone();
+            async move { drop(phase.wait_for(|now| *now == LifecyclePhase::Cut).await) }.boxed()
+        });
+        let polled = self.cut_waker.poll(cut.as_mut(), cx);
+        if polled.is_ready() {
+            self.cut = None;
+        }
+        polled
     }
 }
 
@@ -154,5 +180,30 @@ mod tests {
         assert!(watch.is_cut() && lifecycle.watch().is_cut());
         watch.wait_cut().await;
         lifecycle.watch().wait_cut().await;
+    }
+
+    #[tokio::test]
+    async fn wakes_a_run_that_waits_at_the_cut_after_other_phases() {
+        let lifecycle = Lifecycle::default();
+        let mut watch = lifecycle.watch();
+        let waiting = tokio::spawn(async move {
+            // As for each event, the wait is begun again.
+            while futures_util::poll!(Box::pin(watch.wait_cut())).is_pending() {
+                tokio::task::yield_now().await;
+                if watch.phase.has_changed().is_ok_and(|changed| !changed) {
+                    break;
+                }
+            }
+            watch.wait_cut().await;
+        });
+        for phase in [LifecyclePhase::Leaving, LifecyclePhase::Draining] {
+            lifecycle.advance(phase);
+            for _ in 0..3 {
+                tokio::task::yield_now().await;
+            }
+            assert!(!waiting.is_finished());
+        }
+        lifecycle.cut();
+        tokio::time::timeout(std::time::Duration::from_secs(9), waiting).await.expect("a wake-up").expect("no panic");
     }
 }

@@ -15,6 +15,7 @@
 //!
 //! Modules are listed in dependency order: each uses only those above it.
 
+mod registered_waker;
 mod deadlines;
 mod drain_signal;
 mod lifecycle;

@@ -320,11 +320,7 @@ impl RunTask {
         let mut sink = TranslationSink::new(&mut self.stream, &mut self.memory, &mut self.out, &mut self.backlog);
         sink.capture = self.capture.0.as_ref();
         session.limit_reads(sink.max_read());
-        // Most reads find bytes immediately; only those that do not are worth waiting for everything else.
-        let mut read = match sink.translate_backlog() {
-            true => Some(Ok(true)),
-            false => session.read_body(|bytes| sink.translate(bytes)).now_or_never(),
-        };
+        let mut read = sink.translate_backlog().then_some(Ok(true));
         if read.is_none() {
             let interrupt =
                 Self::next_interrupt(&self.output, &self.capture, &mut self.context, &mut self.deadlines, None);
@@ -390,6 +386,7 @@ impl RunTask {
     ) -> RunInterrupt {
         loop {
             tokio::select! {
+                biased;
                 reason = output.wait_closed() => return RunInterrupt::Stopped(reason),
                 () = context.lifecycle.wait_cut() => return RunInterrupt::Cut,
                 tick = deadlines.tick() => {

@@ -11,6 +11,7 @@
 //! this module writes the head and a body of unknown length. If the first events are already there, they leave with the
 //! head in one write.
 
+use super::activity::ConnectionTimeouts;
 use super::http1_chunk::{BodyFraming, ChunkData, Http1Chunk};
 use super::read_ahead::{ReadAheadStream, buffer_available};
 use crate::proxy::relayed_run::{RelayedPiece, RelayedRun, RelayedRunSlot};
@@ -42,6 +43,7 @@ pub(super) async fn serve<I, S, B>(
     builder: &http1::Builder,
     mut io: ReadAheadStream<I>,
     service: &S,
+    timeouts: ConnectionTimeouts,
     mut shutdown: ShutdownWatch,
 ) -> Result<(), ConnectionRejectReason>
 where
@@ -52,9 +54,18 @@ where
     B: Body<Data = Bytes> + Unpin + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    // Broken connections need no report, since their runs notice by themselves. Both futures are boxed, so that an idle
-    // stream holds only itself.
-    while let Some(mut stream) = Box::pin(serve_until_stream(builder, io, service.clone(), &mut shutdown)).await? {
+    let activity = io.activity();
+    loop {
+        // The connection's timeouts matter only here: a stream's run has deadlines of its own.
+        let requests = async {
+            tokio::select! {
+                next = serve_until_stream(builder, io, service.clone(), &mut shutdown) => next,
+                () = activity.wait_overdue(timeouts) => Ok(None),
+            }
+        };
+        // Broken connections need no report, since their runs notice by themselves. Both futures are boxed, so that an
+        // idle stream holds only itself.
+        let Some(mut stream) = Box::pin(requests).await? else { return Ok(()) };
         if (&mut stream).await.is_err() {
             return Ok(());
         }
@@ -66,7 +77,6 @@ where
         }
         io.put_back(&read_ahead);
     }
-    Ok(())
 }
 
 async fn serve_until_stream<I, S, B>(
@@ -74,7 +84,7 @@ async fn serve_until_stream<I, S, B>(
     io: ReadAheadStream<I>,
     service: S,
     shutdown: &mut ShutdownWatch,
-) -> Result<Option<Box<RawChunkedWriter<ReadAheadStream<I>, B>>>, ConnectionRejectReason>
+) -> Result<Option<Box<RawChunkedWriter<I, B>>>, ConnectionRejectReason>
 where
     I: AsyncRead + AsyncWrite + Unpin,
     S: Service<Request<Incoming>, Response = Response<B>> + Clone,
@@ -285,7 +295,7 @@ impl<I: AsyncWrite + Unpin, B> AsyncWrite for HeadTap<I, B> {
 }
 
 struct RawChunkedWriter<I, B> {
-    io: I,
+    io: ReadAheadStream<I>,
     /// kept until the end, also if `run` provides the bytes
     body: B,
     run: Option<RelayedRun>,
@@ -311,7 +321,7 @@ where
         loop {
             this.add_first_piece(cx)?;
             if let Some(chunk) = &mut this.chunk {
-                if chunk.poll_write(&mut this.io, cx)?.is_pending() {
+                if chunk.poll_write(this.io.inner_mut(), cx)?.is_pending() {
                     // A client that reads nothing was disconnected: the chunk is freed, too.
                     return if this.is_disconnected() { Poll::Ready(Err(aborted())) } else { Poll::Pending };
                 }
@@ -331,7 +341,7 @@ where
     }
 }
 
-impl<I, B: Body<Data = Bytes> + Unpin> RawChunkedWriter<I, B> {
+impl<I: AsyncRead + AsyncWrite + Unpin, B: Body<Data = Bytes> + Unpin> RawChunkedWriter<I, B> {
     /// Returns what to write next, or an error if the body was aborted: closing without a last chunk tells the client.
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Http1Chunk>> {
         let (data, is_last) = match &self.run {
@@ -350,10 +360,7 @@ impl<I, B: Body<Data = Bytes> + Unpin> RawChunkedWriter<I, B> {
     }
 
     /// Adds what there is of the body to a head that has not been sent.
-    fn add_first_piece(&mut self, cx: &mut Context<'_>) -> io::Result<()>
-    where
-        I: AsyncWrite + Unpin,
-    {
+    fn add_first_piece(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         let Some(mut head) = self.chunk.take_if(|chunk| chunk.is_unsent_head()) else { return Ok(()) };
         match self.poll_chunk(cx) {
             Poll::Ready(Ok(mut first)) => {
@@ -363,7 +370,7 @@ impl<I, B: Body<Data = Bytes> + Unpin> RawChunkedWriter<I, B> {
             Poll::Pending => self.chunk = Some(head),
             // A body that ends at once differs from no response at all.
             Poll::Ready(Err(error)) => {
-                let _ = head.poll_write(&mut self.io, cx)?;
+                let _ = head.poll_write(self.io.inner_mut(), cx)?;
                 let _ = Pin::new(&mut self.io).poll_flush(cx)?;
                 return Err(error);
             }

@@ -32,6 +32,16 @@ impl<S> ReadAheadStream<S> {
         ReadAheadStream { stream, activity, buffered: Vec::new(), consumed: 0, is_read_pending: false }
     }
 
+    pub(super) fn activity(&self) -> Arc<ConnectionActivity> {
+        Arc::clone(&self.activity)
+    }
+
+    /// Returns the stream below, which a response of unknown length is written to: until its end, the connection is busy
+    /// anyway.
+    pub(super) const fn inner_mut(&mut self) -> &mut S {
+        &mut self.stream
+    }
+
     /// Puts back bytes to be read again.
     pub(super) fn put_back(&mut self, bytes: &[u8]) {
         self.buffered = [bytes, &self.buffered[self.consumed..]].concat();

@@ -165,10 +165,7 @@ impl<S: HttpService> EdgeServer<S> {
         match version {
             DetectedVersion::Http1 => {
                 let io = ReadAheadStream::new(stream, Arc::clone(&activity));
-                tokio::select! {
-                    served = http1_handoff::serve(&self.http1, io, &service, shutdown) => served?,
-                    () = activity.wait_overdue(self.timeouts) => {}
-                }
+                http1_handoff::serve(&self.http1, io, &service, self.timeouts, shutdown).await?;
             }
             // Boxed: HTTP/2 is rare, and larger than every HTTP/1 connection should pay for.
             DetectedVersion::Http2 => {

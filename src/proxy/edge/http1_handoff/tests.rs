@@ -12,9 +12,13 @@ use http_body_util::combinators::UnsyncBoxBody;
 use hyper::service::service_fn;
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, DuplexStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+
+const TIMEOUTS: ConnectionTimeouts =
+    ConnectionTimeouts { head: Duration::from_secs(30), idle: Duration::from_secs(75) };
 
 type TestBody = UnsyncBoxBody<Bytes, BodyAborted>;
 type Writers = Arc<Mutex<Vec<Writer>>>;
@@ -46,9 +50,14 @@ fn connection(window: usize) -> (DuplexStream, JoinHandle<()>, watch::Sender<boo
     });
     let served = tokio::spawn(async move {
         // The tests check what the client receives.
-        let _ =
-            serve(&http1::Builder::new(), ReadAheadStream::new(stream, ConnectionActivity::new()), &service, shutdown)
-                .await;
+        let _ = serve(
+            &http1::Builder::new(),
+            ReadAheadStream::new(stream, ConnectionActivity::new()),
+            &service,
+            TIMEOUTS,
+            shutdown,
+        )
+        .await;
     });
     (client, served, process, writers)
 }
@@ -228,7 +237,7 @@ where
     let served = tokio::spawn(async move {
         let (_process, shutdown) = watch::channel(false);
         let io = ReadAheadStream::new(stream, ConnectionActivity::new());
-        let _ = serve(&http1::Builder::new(), io, &service, shutdown).await;
+        let _ = serve(&http1::Builder::new(), io, &service, TIMEOUTS, shutdown).await;
     });
     (client, served)
 }
@@ -302,7 +311,7 @@ async fn a_run_can_disconnect_a_client_that_does_not_read() {
     for is_ended in [false, true] {
         let (mut client, served) = relaying_connection(8, move |writer| async move {
             writer.write(&mut b"0123456789;".to_vec()).await.expect("room");
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
             writer.disconnect();
             if is_ended {
                 end_run(writer).await;
@@ -365,7 +374,7 @@ async fn sends_the_head_with_the_first_events_or_alone() {
                 writer.take().expect("a writer").abort();
             }
             let mut stream = RawChunkedWriter {
-                io: CountingStream(stream, Arc::clone(&count)),
+                io: ReadAheadStream::new(CountingStream(stream, Arc::clone(&count)), ConnectionActivity::new()),
                 body,
                 run: None,
                 framing: BodyFraming::Chunked,
