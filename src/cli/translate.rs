@@ -482,11 +482,11 @@ impl<W: Write> TranslateJob<'_, W> {
 /// Describes input without events, which is probably not a recording.
 fn describe_empty_input(from: PeerDialect, report: &TranslationReport) -> Option<String> {
     // Malformed frames also count as read.
-    let malformed = report.repairs[EventRepair::MalformedFrame as usize];
+    let malformed = u64::from(report.repairs[EventRepair::MalformedFrame as usize]);
     if report.events_read.iter().sum::<u64>() > malformed {
         return None;
     }
-    Some(match malformed + report.losses[EventLoss::DoneMarker as usize] {
+    Some(match malformed + u64::from(report.losses[EventLoss::DoneMarker as usize]) {
         0 => NO_EVENT.to_owned(),
         frames => format!(
             "no event found: {} or line{} read, but no event of {}; check --from with `diglot detect`",

@@ -108,7 +108,7 @@ pub(super) struct SeenTypes {
 impl SeenTypes {
     /// Adds the types that were counted since the last report.
     pub(super) fn add(&mut self, dialect: &'static str, counts: &EventCounts) {
-        let bits = counts.counted().fold(0, |bits, (at, _)| bits | label_bit(at));
+        let bits = counts.nonzero().fold(0, |bits, (at, _)| bits | label_bit(at));
         match self.dialects.iter_mut().find(|(own, _)| *own == dialect) {
             Some((_, own)) => *own |= bits,
             None => self.dialects.push((dialect, bits)),

@@ -204,7 +204,7 @@ impl RunMemoryShare {
     }
 
     /// Returns what the run holds, as of the last change.
-    pub(super) const fn held(&self) -> usize {
+    pub(super) const fn held_bytes(&self) -> usize {
         self.held
     }
 

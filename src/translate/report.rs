@@ -37,7 +37,7 @@ impl EventCounts {
     }
 
     /// Returns the labels with counts, and their counts.
-    pub(crate) fn counted(&self) -> impl Iterator<Item = (usize, u64)> {
+    pub(crate) fn nonzero(&self) -> impl Iterator<Item = (usize, u64)> {
         let labels = usize::from(self.first)..usize::from(self.end);
         labels.map(|label| (label, self.counts[label])).filter(|(_, count)| *count > 0)
     }
@@ -60,9 +60,9 @@ impl Deref for EventCounts {
 #[derive(Clone, Debug, Default)]
 pub struct TranslationReport {
     /// repair counts in the order of [`EventRepair`]
-    pub repairs: [u64; EventRepair::ALL.len()],
+    pub repairs: [u32; EventRepair::ALL.len()],
     /// loss counts in the order of [`EventLoss`]
-    pub losses: LossCounts,
+    pub losses: [u32; EventLoss::ALL.len()],
     pub(crate) agent: &'static str,
     pub(crate) client: &'static str,
     /// events from the agent, by label in its dialect
@@ -177,10 +177,10 @@ mod tests {
         for label in [5, 2, 8, 2] {
             counts.add(label);
         }
-        assert_eq!(counts.counted().collect::<Vec<_>>(), [(2, 2), (5, 1), (8, 1)]);
+        assert_eq!(counts.nonzero().collect::<Vec<_>>(), [(2, 2), (5, 1), (8, 1)]);
         counts.clear();
-        assert_eq!((counts.counted().count(), &*counts), (0, &[0; 9][..]));
+        assert_eq!((counts.nonzero().count(), &*counts), (0, &[0; 9][..]));
         counts.add(0);
-        assert_eq!(counts.counted().collect::<Vec<_>>(), [(0, 1)]);
+        assert_eq!(counts.nonzero().collect::<Vec<_>>(), [(0, 1)]);
     }
 }

@@ -9,6 +9,7 @@
 //! ```
 //! An error in the agent's framing leaves the stream `Running`: what was read before it may still be sent.
 
+mod memory;
 mod repetition;
 mod mapped_agent;
 
@@ -201,15 +202,6 @@ impl Stream {
         self.stages.frames_read
     }
 
-    /// Returns how many earlier bytes the next ones may complete: the unfinished frame, and what waits for an end.
-    pub(crate) fn pending_bytes(&self, next: &[u8]) -> usize {
-        if !self.frame_reader.may_complete(next) {
-            return 0;
-        }
-        let output = &self.stages.output.writer;
-        self.frame_reader.heap_size() + output.buffered_bytes() + output.bookkeeping_bytes()
-    }
-
     /// Continues with another body, requested from [`Stream::last_id`]. Repeated frames are dropped.
     pub(crate) fn resume(&mut self) {
         self.frame_reader.restart();
@@ -302,17 +294,6 @@ impl Stream {
         self.fail(code, message, now, out);
     }
 
-    /// Returns about the memory that the run holds: an unfinished frame, events that wait, and ids.
-    pub(crate) fn retained_bytes(&mut self) -> usize {
-        let StreamStages { guard, output, retained_bytes, .. } = &mut self.stages;
-        let retained = retained_bytes.get_or_insert_with(|| {
-            let reading = self.reader.kept_bytes() + self.reader.retained_bytes();
-            let waiting = output.writer.buffered_bytes() + output.writer.bookkeeping_bytes();
-            reading + waiting + guard.retained_bytes + guard.conversation.retained_bytes
-        });
-        self.frame_reader.heap_size() + *retained
-    }
-
     /// Returns how the run ended, once its terminal event was written.
     #[must_use]
     pub fn ending(&self) -> Option<RunEnding> {
@@ -359,20 +340,6 @@ impl StreamStages {
         let error = StreamError::Violation(Box::new(StrictViolation::new(rule, data)));
         self.output.state = StreamState::Stopped(error.clone());
         Err(error)
-    }
-
-    fn exceeded_limit(&self, reader: &EventReader) -> Option<RunStateLimit> {
-        let limit = self.buffer_limit;
-        let retained_bytes = self.guard.retained_bytes + self.output.writer.bookkeeping_bytes();
-        if self.report.has_excess {
-            Some(RunStateLimit::ListElements)
-        } else if reader.retained_bytes() + self.output.writer.buffered_bytes() > limit {
-            Some(RunStateLimit::PendingText { limit })
-        } else if self.guard.open_count() > memory_limits::OPEN_ITEMS_LIMIT {
-            Some(RunStateLimit::OpenItems)
-        } else {
-            (retained_bytes > memory_limits::RETAINED_IDS_LIMIT).then_some(RunStateLimit::RetainedIds)
-        }
     }
 }
 

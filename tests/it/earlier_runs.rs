@@ -89,7 +89,7 @@ fn applies_changes_to_an_activity_of_an_earlier_run() {
     let block = sent.iter().find(|event| event.contains("BUSINESS_DATA_CONTENT")).expect("a block");
     assert_eq!(members(block)["messageId"], r#""plan:2""#);
     assert_eq!(members(block)["delta"], r#"{"output":{"data":{"done":0,"n":2},"type":"PLAN"}}"#);
-    assert_eq!(stream.report().losses.iter().sum::<u64>(), 0);
+    assert_eq!(stream.report().losses.iter().sum::<u32>(), 0);
 }
 
 #[test]

@@ -36,8 +36,7 @@ impl<S> ReadAheadStream<S> {
         Arc::clone(&self.activity)
     }
 
-    /// Returns the stream below, which a response of unknown length is written to: until its end, the connection is busy
-    /// anyway.
+    /// Returns the stream below, for a response of unknown length: until its end, the connection is busy anyway.
     pub(super) const fn inner_mut(&mut self) -> &mut S {
         &mut self.stream
     }

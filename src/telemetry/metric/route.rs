@@ -67,7 +67,7 @@ impl EventCounters {
     fn count(&self, counts: &mut EventCounts, dialect: &str) -> u64 {
         let Some(counters) = self.for_dialect(dialect) else { return 0 };
         let mut sum = 0;
-        for (label, count) in counts.counted() {
+        for (label, count) in counts.nonzero() {
             counters.at(label).inc_by(count);
             sum += count;
         }
@@ -132,7 +132,7 @@ impl RunTotals {
     }
 }
 
-fn nonzero_bits(counts: &[u64]) -> u32 {
+fn nonzero_bits(counts: &[u32]) -> u32 {
     counts.iter().rev().fold(0, |bits, count| bits << 1 | u32::from(*count != 0))
 }
 
@@ -201,7 +201,7 @@ impl RouteMetrics {
         totals.foreign_dialect = totals.foreign_dialect.or(report.foreign_dialect);
         // Most events need no repair.
         if std::mem::replace(&mut report.counted_entries, report.entries) != report.entries {
-            totals.foreign += report.repairs[EventRepair::ForeignType as usize];
+            totals.foreign += u64::from(report.repairs[EventRepair::ForeignType as usize]);
             totals.repair_kinds |= nonzero_bits(&report.repairs);
             totals.loss_kinds |= nonzero_bits(&report.losses);
             totals.repairs += drain_counts(&mut report.repairs, |index| self.series.repairs.at(index));
@@ -212,11 +212,12 @@ impl RouteMetrics {
 }
 
 /// Moves the counts to their counters and returns their sum.
-fn drain_counts<'c>(counts: &mut [u64], counter: impl Fn(usize) -> &'c Counter) -> u64 {
+fn drain_counts<'c>(counts: &mut [u32], counter: impl Fn(usize) -> &'c Counter) -> u64 {
     let mut sum = 0;
     for (index, count) in counts.iter_mut().enumerate().filter(|(_, count)| **count != 0) {
-        counter(index).inc_by(*count);
-        sum += std::mem::take(count);
+        let count = u64::from(std::mem::take(count));
+        counter(index).inc_by(count);
+        sum += count;
     }
     sum
 }

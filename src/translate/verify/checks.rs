@@ -214,7 +214,7 @@ impl EventChecks {
         report.broken_rule = None;
         let unknown = |report: &TranslationReport| {
             [EventRepair::UnknownType, EventRepair::ForeignType]
-                .map(|repair| report.repairs[repair as usize])
+                .map(|repair| u64::from(report.repairs[repair as usize]))
                 .iter()
                 .sum::<u64>()
         };
