@@ -195,6 +195,9 @@ rejections! {
         "The agent's response is not valid HTTP.", "Check that `upstream` names an HTTP server.";
     UpstreamTruncated = 502 "upstream_truncated" [proxy_status: Some("http_response_incomplete")],
         "The agent's stream ended before its run did.", "Run it again; see the agent's own log for why it stopped.";
+    UpstreamDialect = 502 "upstream_dialect" [proxy_status: Some("http_protocol_error")],
+        "The agent's events are not known to the gateway.",
+        "Set `agent` of the route to the agent's own dialect: `diglot detect` names that of a recording.";
     UpstreamReset = 502 "upstream_reset" [proxy_status: Some("connection_terminated")],
         "The connection to the agent broke.", "Run it again; see the agent's own log for why it stopped.";
     ProtocolViolation = 502 "protocol_violation" [proxy_status: Some("http_protocol_error")],
@@ -268,6 +271,7 @@ impl From<&StreamError> for RejectionKind {
     fn from(fault: &StreamError) -> RejectionKind {
         match fault {
             StreamError::Truncated { .. } => RejectionKind::UpstreamTruncated,
+            StreamError::UnknownDialect => RejectionKind::UpstreamDialect,
             StreamError::Framing(_)
             | StreamError::TooMuchState(RunStateLimit::PendingText { .. } | RunStateLimit::WrittenEvent { .. }) => {
                 RejectionKind::FrameTooLarge

@@ -4,8 +4,9 @@ use super::check_examples::{self, ExampleFailure};
 use super::check_recordings;
 use super::output::{CliExit, CliResult, print_error, print_line, with_plural};
 use crate::admin;
-use crate::config::dialect_file::FileKind;
+use crate::config::dialect_file::{FileKind, is_recording};
 use crate::config::load;
+use crate::config::shipped_dialects::SHIPPED_DIALECTS;
 use crate::config::{Config, ConfigProblem, ConfigProblems, ProblemSeverity};
 use crate::net::read_file;
 use std::io;
@@ -24,6 +25,7 @@ Examples:
   diglot check - <diglot.yaml
   diglot check --against runs/ diglot.yaml
   diglot check --test dialects/*.yaml
+  diglot check --test openai-chat
 
 --against takes the route of the same name, or the only one with the dialects of the recording, and needs no network. What the agent sent \
 stays as recorded.
@@ -35,7 +37,7 @@ Exit codes: 0 ok, 1 warnings and --strict, differences, or failed examples, 2 us
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct CheckArgs {
-    /// Configurations and dialect files, `-` for stdin
+    /// Configurations and dialect files, also the names of those that ship, `-` for stdin
     #[arg(required = true, env = "DIGLOT_CONFIG", value_name = "FILE")]
     files: Vec<PathBuf>,
 
@@ -145,6 +147,10 @@ fn check_against(arguments: &CheckArgs, folder: &Path) -> CliResult {
 }
 
 fn read_input(file: &Path) -> Result<Vec<u8>, ConfigProblems> {
+    let shipped = SHIPPED_DIALECTS.iter().find(|(name, _)| file == Path::new(name) && !file.exists());
+    if let Some((_, text)) = shipped {
+        return Ok(text.as_bytes().to_vec());
+    }
     if file != Path::new("-") {
         return load::read_source(file);
     }
@@ -159,6 +165,8 @@ fn check_files(file: &Path, is_test: bool) -> Vec<CheckedFile> {
     let text = read.as_ref().map_or_else(|_| "".into(), |bytes| String::from_utf8_lossy(bytes));
     let kind = FileKind::classify(&text);
     match (kind, is_test) {
+        // Rather than the keys of a configuration that a stream has not.
+        (FileKind::Other, false) if is_recording(&text) => return vec![check_dialect_file(file, read, false)],
         (FileKind::Dialect, false) => return vec![check_dialect_file(file, read, false)],
         (FileKind::Dialect | FileKind::Other, true) => return vec![check_dialect_file(file, read, true)],
         _ => {}
@@ -166,8 +174,11 @@ fn check_files(file: &Path, is_test: bool) -> Vec<CheckedFile> {
     let (problems, config) = admin::check_config(file, read);
     match config {
         Some(config) if is_test && !config.dialect_files.is_empty() => {
+            // Its warnings come before the examples of its files.
+            let own = CheckedFile { file: file.to_owned(), problems, ..CheckedFile::default() };
             let files = config.dialect_files.iter();
-            files.map(|file| check_dialect_file(file, load::read_source(file), true)).collect()
+            let tested = files.map(|file| check_dialect_file(file, load::read_source(file), true));
+            [own].into_iter().chain(tested).collect()
         }
         config => {
             let summary = config.map(|config| summarize(&file.display().to_string(), &config)).unwrap_or_default();

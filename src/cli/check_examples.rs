@@ -6,9 +6,12 @@ use crate::config::dialect_file::{DialectExample, DialectFile, ExampleInput};
 use crate::config::{ConfigProblem, intern_file_dialect};
 use crate::dialect::{AG_UI, PeerDialect, ThreadState, ThreadValues};
 use crate::error::RejectionKind;
-use crate::event::Json;
+use crate::event::{EventType, Field, Json};
+use crate::proxy;
+use crate::translate::explain_trace::TraceEntry;
 use crate::translate::request::translate_input;
 use crate::translate::{RunIds, Stream};
+use http::StatusCode;
 use serde_json::Value;
 use std::fmt;
 use std::path::Path;
@@ -23,25 +26,29 @@ const REQUEST_PARTS: [&str; 3] = ["body", "path", "headers"];
 pub(super) struct ExampleFailure {
     name: String,
     pub(super) line: u64,
-    /// `event 3`, or one of [`REQUEST_PARTS`]
+    /// `event 3`, `keep`, or one of [`REQUEST_PARTS`]
     place: String,
     expected: String,
     found: String,
+    /// why a frame is passed on
+    reason: Option<String>,
 }
 
 impl fmt::Display for ExampleFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ExampleFailure { name, place, expected, found, .. } = self;
+        let ExampleFailure { name, place, expected, found, reason, .. } = self;
         let width = place.len() + ": expected".len();
-        write!(f, "`{name}` differs\n  {place}: expected {expected}\n  {:>width$} {found}", "got")
+        write!(f, "`{name}` differs\n  {place}: expected {expected}\n  {:>width$} {found}", "got")?;
+        reason.iter().try_for_each(|reason| write!(f, "\n  {reason}"))
     }
 }
 
 impl ExampleFailure {
     /// Returns the failure as a problem of its file, as programs read it.
     pub(super) fn to_problem(&self, file: &Path) -> ConfigProblem {
-        let ExampleFailure { name, line, place, expected, found } = self;
-        let message = format!("the example `{name}` differs in its {place}: expected {expected}, got {found}");
+        let ExampleFailure { name, line, place, expected, found, reason } = self;
+        let reason = reason.as_ref().map(|reason| format!("; {reason}")).unwrap_or_default();
+        let message = format!("the example `{name}` differs in its {place}: expected {expected}, got {found}{reason}");
         let mut problem = ConfigProblem::for_path(file, message);
         (problem.line, problem.column, problem.path) = (Some(*line), Some(1), "tests".to_owned());
         problem
@@ -56,9 +63,24 @@ pub(super) fn run(file: DialectFile) -> Vec<ExampleFailure> {
 
 /// Runs one example and returns where it differs first.
 fn find_difference(example: &DialectExample, agent: PeerDialect) -> Option<ExampleFailure> {
+    let mut reasons = Vec::new();
+    let values = |events: &[Json<'_>]| events.iter().map(to_value).collect::<Vec<_>>();
     let (expected, actual) = match &example.input {
-        ExampleInput::Stream { bytes, events } => {
-            (events.iter().map(to_value).collect::<Vec<_>>(), translate_stream(bytes, example, agent))
+        ExampleInput::Stream { bytes, events, keep } => {
+            let (mut expected, mut run) = (values(events), translate_stream(bytes, example, agent));
+            if let Some(keep) = keep {
+                // Behind the events, however many there are.
+                let length = expected.len().max(run.events.len());
+                expected.resize(length, Value::Null);
+                run.events.resize(length, Value::Null);
+                expected.push(to_value(keep));
+                run.events.push(run.kept);
+            }
+            reasons = run.reasons;
+            (expected, run.events)
+        }
+        ExampleInput::Answer { status, media_type, body, events } => {
+            (values(events), explain_answer(*status, media_type, body, agent))
         }
         ExampleInput::Request { input, body, path, headers } => {
             let actual = make_request(input, example, agent).unwrap_or_else(|refused| vec![Value::String(refused)]);
@@ -67,17 +89,32 @@ fn find_difference(example: &DialectExample, agent: PeerDialect) -> Option<Examp
     };
     let mut places = 0..expected.len().max(actual.len());
     let index = places.find(|index| expected.get(*index) != actual.get(*index))?;
-    let show = |values: &[Value]| values.get(index).map_or("nothing".to_owned(), Value::to_string);
+    let show = |values: &[Value]| match values.get(index) {
+        None | Some(Value::Null) => "nothing".to_owned(),
+        Some(value) => value.to_string(),
+    };
+    let is_passed_on = |event: &&Value| is_raw_of(event, agent);
+    let reason = actual.get(index).filter(is_passed_on).and_then(|_| {
+        let earlier = actual[..index].iter().filter(is_passed_on).count();
+        reasons.into_iter().nth(earlier)
+    });
     Some(ExampleFailure {
         name: example.name.clone(),
         line: example.line,
         place: match &example.input {
-            ExampleInput::Stream { .. } => format!("event {}", index + 1),
+            ExampleInput::Stream { keep: Some(_), .. } if index + 1 == expected.len() => "keep".to_owned(),
+            ExampleInput::Stream { .. } | ExampleInput::Answer { .. } => format!("event {}", index + 1),
             ExampleInput::Request { .. } => REQUEST_PARTS[index].to_owned(),
         },
         expected: show(&expected),
         found: show(&actual),
+        reason,
     })
+}
+
+/// Returns whether an event is a frame of the agent that no rule has read.
+fn is_raw_of(event: &Value, agent: PeerDialect) -> bool {
+    event["type"] == EventType::Raw.wire() && event[Field::Source.camel()] == agent.dialect.name
 }
 
 fn thread_values(example: &DialectExample, agent: PeerDialect) -> ThreadValues {
@@ -86,19 +123,55 @@ fn thread_values(example: &DialectExample, agent: PeerDialect) -> ThreadValues {
     names.iter().map(|name| value(name)).collect()
 }
 
+/// The result of an agent's stream.
+struct ExampleRun {
+    events: Vec<Value>,
+    /// values for later runs of the thread, by name
+    kept: Value,
+    /// of each frame that is passed on, why it is
+    reasons: Vec<String>,
+}
+
 /// Translates the agent's bytes into AG-UI's events.
-fn translate_stream(bytes: &str, example: &DialectExample, agent: PeerDialect) -> Vec<Value> {
+fn translate_stream(bytes: &str, example: &DialectExample, agent: PeerDialect) -> ExampleRun {
     let ids = RunIds::new("t1", "r1");
     let client = PeerDialect::new(&AG_UI);
     let thread = thread_values(example, agent);
     let mut stream = Stream::new(agent, client, Some(ids.clone()), SseLimits::default())
         .with_thread(&ids, ThreadState { values: thread, is_lost: false });
+    stream.report_mut().trace = Some(Box::default());
     let mut out = Vec::new();
     let done = stream.push(bytes.as_bytes(), NOW, &mut out).and_then(|()| stream.finish(NOW, &mut out));
     if let Err(error) = done {
         stream.fail(RejectionKind::from(&error).code(), &stream_failure::message(&error), NOW, &mut out);
     }
-    let text = String::from_utf8_lossy(&out).into_owned();
+    let names = agent.dialect.mapping.map(|mapping| mapping.thread_names.as_slice()).unwrap_or_default();
+    let kept = names.iter().zip(stream.take_thread_values().unwrap_or_default());
+    let kept = kept.filter_map(|(name, value)| Some((name.to_string(), to_value(&value?)))).collect();
+    let trace = stream.report_mut().trace.take().unwrap_or_default();
+    let reasons = trace.entries.iter().filter_map(|entry| match entry {
+        TraceEntry::Mapped(frame) if frame.is_unknown => Some(match frame.describe_lines() {
+            Some(lines) => format!("the rule of {lines} finds no value in the frame"),
+            None => "no rule applies to the frame".to_owned(),
+        }),
+        _ => None,
+    });
+    ExampleRun { events: read_events(&out), kept: Value::Object(kept), reasons: reasons.collect() }
+}
+
+/// Explains an answer that is no stream, as AG-UI's events.
+fn explain_answer(status: u16, media_type: &str, body: &str, agent: PeerDialect) -> Vec<Value> {
+    let paths = agent.dialect.mapping.map(|mapping| &mapping.error);
+    let status = StatusCode::from_u16(status).unwrap_or_default();
+    let Some(rejection) = proxy::explain_answer(status, media_type, body, paths) else { return Vec::new() };
+    let mut stream = Stream::new(agent, PeerDialect::new(&AG_UI), None, SseLimits::default());
+    let mut out = Vec::new();
+    stream.fail(rejection.kind.code(), rejection.message(), NOW, &mut out);
+    read_events(&out)
+}
+
+fn read_events(out: &[u8]) -> Vec<Value> {
+    let text = String::from_utf8_lossy(out);
     let frames = text.lines().filter_map(|line| line.strip_prefix("data: "));
     frames.map(|data| without_additions(serde_json::from_str(data).unwrap_or_default())).collect()
 }

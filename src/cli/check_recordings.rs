@@ -112,8 +112,8 @@ fn find_route<'c>(config: &'c Config, run: &RecordedRun) -> Result<&'c RouteConf
 /// Returns the settings that the run would have on this route.
 fn route_settings(config: &Config, route: &RouteConfig, run: &RecordedRun) -> Result<StreamSettings, String> {
     // A client whose dialect is detected is what it was found to be.
-    let client = if route.client.is_auto { run.head.client_side()? } else { route.client };
-    let recorded = run.settings_with(Some(route.agent), Some(client))?;
+    let client = if route.client.is_auto { run.head.client_side("--to")? } else { route.client };
+    let recorded = run.settings_with(Some(route.agent), Some(client), false)?;
     let framing = if client.dialect.is_canonical() { recorded.framing } else { Framing::Sse };
     let tools = route.access.tools.as_ref();
     let tools = tools.map(|names| Arc::new(AllowedTools::new(names.iter().map(String::as_str))));

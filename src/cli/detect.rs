@@ -7,11 +7,10 @@ use super::output::{CliExit, CliResult, print_line, print_result, with_plural};
 use super::recorded_input;
 use super::recording_reader::{NO_EVENT, read_recording};
 use crate::codec::json;
-use crate::codec::sse::SseLimits;
-use crate::config::shipped_dialects::SHIPPED_DIALECTS;
-use crate::dialect::{AG_UI, MemberCase, PeerDialect, TextFormat};
-use crate::event::EventType;
-use crate::translate::{Stream, detect};
+use crate::config::load;
+use crate::dialect::{MemberCase, PeerDialect, TextFormat};
+use crate::translate::detect;
+use crate::translate::foreign_stream::{self, AppliedFile, NamedFrame};
 use std::io::Read;
 use std::path::PathBuf;
 
@@ -50,17 +49,16 @@ pub(super) fn run(arguments: &DetectArgs) -> CliResult {
     let frames = read_frames(&bytes);
     let events: Vec<&str> = frames.iter().map(|frame| frame.data.as_str()).filter(|data| has_type(data)).collect();
     let own = events.iter().filter(|data| detect::has_known_type(data)).count();
-    if let Some(found) = find_dialect_file(&arguments.dialect_files, &frames).filter(|found| found.known > own) {
-        let FoundFile { dialect, known, read } = found;
-        return print_result(format_args!(
-            "{}: its rules apply to {known} of {}",
-            dialect.name(),
-            with_plural(read, "frame")
-        ));
+    let found = foreign_stream::find_file(&load::known_file_dialects(), &frames);
+    if let Some(found) = found.filter(|found| found.known > own) {
+        return print_result(describe_file(found));
     }
     if own == 0 {
+        // A file of the command line may lack rules for most of the frames.
+        let named = arguments.dialect_files.iter().filter_map(|file| foreign_stream::apply_file(file.dialect, &frames));
+        let named: String = named.map(|found| format!("{}; ", describe_file(found))).collect();
         let why = if frames.is_empty() { NO_EVENT } else { NO_DIALECT };
-        return Err(CliExit::Problems.failure(format_args!("{file}: {why}")));
+        return Err(CliExit::Problems.failure(format_args!("{file}: {named}{why}")));
     }
     let (found, signs) = detect::detect_stream(events.iter().copied());
     if print_line(format_args!("{}: {}", format_side(found.peer), found.evidence)) {
@@ -83,26 +81,17 @@ fn read_input(arguments: &DetectArgs) -> Result<Vec<u8>, IoFailure> {
     Ok(bytes)
 }
 
-/// A frame of the input.
-struct DetectedFrame {
-    event_line: Option<String>,
-    data: String,
-}
-
-/// A dialect file, and the frames of a run to which its rules apply.
-struct FoundFile {
-    dialect: PeerDialect,
-    known: usize,
-    /// up to the end of the run
-    read: usize,
+fn describe_file(found: AppliedFile) -> String {
+    let AppliedFile { dialect, known, read, .. } = found;
+    format!("{}: its rules apply to {known} of {}", dialect.name, with_plural(read, "frame"))
 }
 
 const NO_DIALECT: &str = "no dialect has such events; describe them in a dialect file (deploy/legacy-agents.md), or name the file that does with --dialect-file";
 
-fn read_frames(bytes: &[u8]) -> Vec<DetectedFrame> {
+fn read_frames(bytes: &[u8]) -> Vec<NamedFrame> {
     let mut frames = Vec::new();
     let _ = read_recording(bytes, ProtobufInput::Never, usize::MAX, &mut |_, event_line, data| {
-        frames.push(DetectedFrame { event_line: event_line.map(str::to_owned), data: data.to_owned() });
+        frames.push(NamedFrame { event_line: event_line.map(str::to_owned), data: data.to_owned() });
         Ok(())
     });
     frames
@@ -110,37 +99,6 @@ fn read_frames(bytes: &[u8]) -> Vec<DetectedFrame> {
 
 fn has_type(data: &str) -> bool {
     json::parse_object(data).is_ok_and(|object| object.kind.is_some())
-}
-
-/// Finds the dialect file whose rules apply to most frames, and to more than half of them. Files on the command line
-/// come before those that ship.
-fn find_dialect_file(named: &[PeerDialect], frames: &[DetectedFrame]) -> Option<FoundFile> {
-    let shipped = SHIPPED_DIALECTS.iter().filter_map(|(name, _)| dialect_arg::parse_dialect(name).ok());
-    let all = named.iter().copied().chain(shipped).filter(|dialect| dialect.dialect.mapping.is_some());
-    let found = all.map(|dialect| apply_file(dialect, frames)).filter(|found| 2 * found.known > found.read);
-    // Of equal ones, `max_by_key` returns the last.
-    found.collect::<Vec<_>>().into_iter().rev().max_by_key(|found| found.known)
-}
-
-/// Reads a run by the rules of a dialect file. Frames that all mean nothing to a user are none of its own.
-fn apply_file(dialect: PeerDialect, frames: &[DetectedFrame]) -> FoundFile {
-    let mut stream = Stream::new(dialect, PeerDialect::new(&AG_UI), None, SseLimits::UNLIMITED);
-    let mut out = Vec::new();
-    let mut read = 0;
-    for DetectedFrame { event_line, data } in frames {
-        out.clear();
-        read += 1;
-        let pushed = stream.push_named_event(event_line.as_deref(), data, 0, &mut out);
-        if pushed.is_err() || stream.ending().is_some() {
-            break;
-        }
-    }
-    let counts = &stream.report().events_read;
-    let count = |label: usize| usize::try_from(counts[label]).unwrap_or(usize::MAX);
-    let other = dialect.dialect.other_label_index();
-    let known = (0..counts.len()).filter(|label| *label != other).map(count).sum();
-    let is_own = known > count(dialect.dialect.label_index(EventType::Raw));
-    FoundFile { dialect, known: if is_own { known } else { 0 }, read }
 }
 
 /// Formats a dialect and its options as one writes them in a route, as its `client` or `agent`.
@@ -162,7 +120,6 @@ fn format_side(side: PeerDialect) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::load;
 
     /// What is printed can be copied into a configuration, with the same effect.
     #[test]

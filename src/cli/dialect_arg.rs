@@ -23,17 +23,30 @@ pub(super) fn parse_dialect(text: &str) -> Result<PeerDialect, String> {
     }
 }
 
-/// Reads the dialect file that an argument names, by its path or as one that ships; `None` for any other dialect.
+/// Reads the dialect file that an argument names, by its path, as one that ships, or as one of a configuration; `None`
+/// for any other dialect.
 ///
 /// # Errors
 /// Returns every problem of the file.
 pub(super) fn read_dialect_file(text: &str) -> Result<Option<DialectFile>, String> {
-    let read = match load::load_shipped_dialect(text) {
-        Some(shipped) => shipped,
-        None if is_dialect_path(text) => load::load_dialect_file(Path::new(text)),
-        None => return Ok(None),
+    let read = match (load::load_shipped_dialect(text), text.split_once('#')) {
+        (Some(shipped), _) => shipped,
+        (None, Some((path, name))) if is_dialect_path(path) => return read_configured_file(path, name),
+        (None, _) if is_dialect_path(text) => load::load_dialect_file(Path::new(text)),
+        (None, _) => return Ok(None),
     };
     read.map(Some).map_err(|problems| problems.to_string())
+}
+
+/// Reads the dialect file of a configuration whose dialect has this name, if a route uses it.
+fn read_configured_file(path: &str, name: &str) -> Result<Option<DialectFile>, String> {
+    if find_configured(path, name)?.dialect.mapping.is_none() {
+        return Ok(None);
+    }
+    let config = load::from_path(Path::new(path)).map_err(|problems| problems.to_string())?;
+    let files = config.dialect_files.iter().map(|file| load::load_dialect_file(file));
+    let own = files.flatten().find(|file| file.dialect.name == name);
+    own.map(Some).ok_or_else(|| format!("{path} has no dialect file of `{name}`"))
 }
 
 /// Finds a dialect that a route of a configuration uses.

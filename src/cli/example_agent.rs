@@ -3,7 +3,7 @@
 use super::output::{CliExit, CliFailure};
 use crate::config::dialect_file::{DialectExample, DialectFile, ExampleInput};
 use crate::config::intern_file_dialect;
-use crate::demo::{ExampleAgent, ExampleOutcome, ExampleStream, UserTextPlace};
+use crate::demo::{AgentExample, ExampleAgent, ExampleAnswer, ExampleOutcome, UserTextPlace};
 use crate::dialect::{AG_UI, PeerDialect};
 use crate::event::{EventType, Field};
 use crate::translate::RunIds;
@@ -16,14 +16,14 @@ const SAMPLE_TEXT: &str = "\u{1}the text of the user\u{1}";
 
 /// Creates the agent of a file.
 pub(super) fn create(file: &DialectFile, pace: Duration) -> Result<ExampleAgent, CliFailure> {
-    let streams: Vec<ExampleStream> = file.examples.iter().filter_map(read_example).collect();
-    if streams.is_empty() {
+    let examples: Vec<AgentExample> = file.examples.iter().filter_map(read_example).collect();
+    if examples.iter().all(|example| example.outcome == ExampleOutcome::Refusal) {
         return Err(CliExit::Unavailable.failure(format_args!(
             "the dialect file of `{}` has no example with a `stream:` with which the agent could answer; add one under `tests:`",
             file.dialect.name
         )));
     }
-    Ok(ExampleAgent::new(streams, find_text_place(file), pace))
+    Ok(ExampleAgent::new(examples, find_text_place(file), pace))
 }
 
 /// Finds where the requests of the agent have the user's text, by making one.
@@ -36,8 +36,15 @@ fn find_text_place(file: &DialectFile) -> Option<UserTextPlace> {
     UserTextPlace::find(&request, SAMPLE_TEXT)
 }
 
-fn read_example(example: &DialectExample) -> Option<ExampleStream> {
-    let ExampleInput::Stream { bytes, events } = &example.input else { return None };
+fn read_example(example: &DialectExample) -> Option<AgentExample> {
+    let (answer, events) = match &example.input {
+        ExampleInput::Stream { bytes, events, .. } => (ExampleAnswer::Stream(bytes.clone()), events),
+        ExampleInput::Answer { status, media_type, body, events } => {
+            let answer = ExampleAnswer::Whole { status: *status, media_type, body: body.clone() };
+            (answer, events)
+        }
+        ExampleInput::Request { .. } => return None,
+    };
     let events: Vec<Value> = events.iter().filter_map(|event| serde_json::from_str(event.as_str()).ok()).collect();
     let has = |event: &Value, kind: EventType| event["type"] == kind.wire();
     let calls = events.iter().filter(|event| has(event, EventType::ToolCallStart));
@@ -46,6 +53,7 @@ fn read_example(example: &DialectExample) -> Option<ExampleStream> {
         events.iter().any(|event| has(event, EventType::ToolCallResult) && event[Field::ToolCallId.camel()] == call)
     };
     let outcome = match events.last() {
+        _ if matches!(answer, ExampleAnswer::Whole { .. }) => ExampleOutcome::Refusal,
         Some(last) if has(last, EventType::RunError) => ExampleOutcome::Failure,
         _ if !calls.is_empty() => ExampleOutcome::Call,
         _ => ExampleOutcome::Answer,
@@ -59,5 +67,5 @@ fn read_example(example: &DialectExample) -> Option<ExampleStream> {
     let mut ids: Vec<String> = ids.flat_map(|id| [id, id.split(':').next().unwrap_or(id)]).map(str::to_owned).collect();
     ids.sort_unstable();
     ids.dedup();
-    Some(ExampleStream { name: example.name.clone(), bytes: bytes.clone(), outcome, ids, open_calls })
+    Some(AgentExample { name: example.name.clone(), answer, outcome, ids, open_calls })
 }

@@ -20,8 +20,8 @@ use tokio::signal::unix::{SignalKind, signal};
 const AFTER_HELP: &str = "\
 An agent of a built-in dialect holds the conversation of `diglot demo`. An agent of a dialect file answers with the examples of the file: \
 a message of the user with the word `tool` gets one with a call of a tool, `error` one that fails, the name of an example that one, \
-and any other message the first plain answer. `truncate` and `reset` cut that off after half of it, `status` gets 503, and `html` a page \
-of a proxy. `diglot check --test` checks that the examples are what the dialect file makes of them.
+and any other message the first plain answer. `truncate` and `reset` cut that off after half of it, `status` gets the first error status \
+(503 without one), and `html` a page of a proxy. `diglot check --test` checks that the examples are what the dialect file makes of them.
 
 Examples:
   diglot mock-agent --dialect hai --listen 127.0.0.1:9001
@@ -63,6 +63,9 @@ enum MockDialect {
 fn parse_agent(text: &str) -> Result<MockDialect, String> {
     match dialect_arg::read_dialect_file(text)? {
         Some(file) => Ok(MockDialect::File(Arc::new(file))),
+        None if text.contains('#') => {
+            Err(format!("{text} has no examples with which it could answer; name a built-in dialect or a dialect file"))
+        }
         None => Ok(MockDialect::BuiltIn(dialect_text::parse_dialect(text)?.dialect)),
     }
 }
@@ -71,7 +74,10 @@ fn agent_help() -> String {
     let built_in = dialect::ALL.iter().map(|dialect| format!("{} ({})", dialect.name, dialect.demo_agent.description));
     let shipped = SHIPPED_DIALECTS.iter().map(|(name, _)| (*name).to_owned());
     let names: Vec<String> = built_in.chain(shipped).collect();
-    format!("Dialect of the agent: {}, or a dialect file", names.join(", "))
+    format!(
+        "Dialect of the agent: {}, a dialect file, or one of a configuration, such as diglot.yaml#acme",
+        names.join(", ")
+    )
 }
 
 /// Returns the agent of a dialect with its text format.

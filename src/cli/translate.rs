@@ -23,7 +23,7 @@ use crate::inspect::RecordedRun;
 use crate::translate::explain_trace::ExplainTrace;
 use crate::translate::roundtrip::{self, RoundTrip, RoundTripOutcome};
 use crate::translate::{
-    EventLoss, EventRepair, GuardMode, RunIds, Stream, StreamError, StrictViolation, TranslationReport, detect, request,
+    EventLoss, GuardMode, RunIds, Stream, StreamError, StrictViolation, TranslationReport, detect, request,
 };
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -134,11 +134,8 @@ fn translate_recorded(arguments: &TranslateArgs, reader: Box<dyn Read>) -> CliRe
         Err(error) => return IoFailure::from(error).into_result(&arguments.file, CliExit::Ok),
     };
     let file = arguments.file.display();
-    // A request goes from the client to the agent, so its dialects are the other way round.
-    let (agent, client) =
-        if arguments.request { (arguments.to, arguments.from) } else { (arguments.from, arguments.to) };
-    let settings =
-        run.settings_with(agent, client).map_err(|why| CliExit::Usage.failure(format_args!("{file}: {why}")))?;
+    let settings = run.settings_with(arguments.from, arguments.to, arguments.request);
+    let settings = settings.map_err(|why| CliExit::Usage.failure(format_args!("{file}: {why}")))?;
     if arguments.request {
         let body = run.client_request;
         let body = body.ok_or_else(|| CliExit::Problems.failure(format_args!("{file}: {NO_REQUEST}")))?;
@@ -453,8 +450,11 @@ impl<W: Write> TranslateJob<'_, W> {
             let report = self.stream.report();
             let kind = RejectionKind::from(&fault);
             let what = match &fault {
-                StreamError::Truncated { .. } => {
-                    Some(describe_empty_input(self.arguments.from, report).unwrap_or_else(|| fault.to_string()))
+                StreamError::Truncated { .. } if report.events_read.iter().all(|count| *count == 0) => {
+                    Some(describe_empty_input(report).to_owned())
+                }
+                StreamError::UnknownDialect => {
+                    self.stream.unknown_frames().map(|frames| stream_failure::describe_unknown(frames, "--from"))
                 }
                 // Already printed, with its position.
                 StreamError::Violation(_) => None,
@@ -480,19 +480,9 @@ impl<W: Write> TranslateJob<'_, W> {
 }
 
 /// Describes input without events, which is probably not a recording.
-fn describe_empty_input(from: PeerDialect, report: &TranslationReport) -> Option<String> {
-    // Malformed frames also count as read.
-    let malformed = u64::from(report.repairs[EventRepair::MalformedFrame as usize]);
-    if report.events_read.iter().sum::<u64>() > malformed {
-        return None;
+fn describe_empty_input(report: &TranslationReport) -> &'static str {
+    match report.losses[EventLoss::DoneMarker as usize] {
+        0 => NO_EVENT,
+        _ => "no event found before the end marker `[DONE]`",
     }
-    Some(match malformed + u64::from(report.losses[EventLoss::DoneMarker as usize]) {
-        0 => NO_EVENT.to_owned(),
-        frames => format!(
-            "no event found: {} or line{} read, but no event of {}; check --from with `diglot detect`",
-            with_plural(frames, "frame"),
-            if frames == 1 { "" } else { "s" },
-            from.dialect.name
-        ),
-    })
 }

@@ -2,7 +2,7 @@
 
 use super::output::with_plural;
 use super::recording_reader::EventPosition;
-use crate::dialect::Dialect;
+use crate::dialect::{Dialect, FrameTrace};
 use crate::translate::explain_trace::TraceEntry;
 use crate::translate::{EventLoss, EventRepair, LossCounts};
 use std::collections::BTreeMap;
@@ -31,6 +31,8 @@ struct EventNotes {
     carried: Vec<(Vec<String>, String)>,
     repairs: Vec<&'static str>,
     losses: Vec<&'static str>,
+    /// values that later runs of the thread get
+    kept: Vec<String>,
     /// whether the rules of a dialect file send nothing for it
     is_silent: bool,
 }
@@ -71,6 +73,10 @@ impl TranslateExplainer {
         for (names, location) in &sorted.carried {
             let _ = write!(line, "; carried {} in {location}", join_names(names));
         }
+        if !sorted.kept.is_empty() {
+            let kept: Vec<String> = sorted.kept.iter().map(|value| printable_value(value)).collect();
+            let _ = write!(line, "; kept for the thread: {}", join_names(&kept));
+        }
         for (label, names) in [("repaired", &sorted.repairs), ("lost", &sorted.losses)] {
             if !names.is_empty() {
                 let _ = write!(line, "; {label}: {}", join_names(names));
@@ -91,7 +97,8 @@ impl TranslateExplainer {
                 TraceEntry::Mapped(trace) => {
                     self.read += 1;
                     let name = trace.name.as_deref().map(|name| format!(" {}", printable(name))).unwrap_or_default();
-                    sorted.read = Some(format!("{name} ({}, {})", agent.name, describe_rules(&trace.lines)));
+                    sorted.read = Some(format!("{name} ({}, {})", agent.name, describe_rules(trace)));
+                    sorted.kept.extend_from_slice(&trace.kept);
                     sorted.is_silent = !trace.lines.is_empty();
                 }
                 TraceEntry::Canonical(kind, names, location) => {
@@ -145,13 +152,10 @@ impl TranslateExplainer {
 }
 
 /// Names the rules of a dialect file by their lines.
-fn describe_rules(lines: &[u64]) -> String {
-    let all: Vec<String> = lines.iter().map(u64::to_string).collect();
-    match lines {
-        [] => "no rule".to_owned(),
-        [_] => format!("rule of line {}", all[0]),
-        _ => format!("rules of lines {}", join_names(&all)),
-    }
+fn describe_rules(trace: &FrameTrace) -> String {
+    let noun = if trace.lines.len() == 1 { "rule" } else { "rules" };
+    let lines = trace.describe_lines().map(|lines| format!("{noun} of {lines}{}", trace.describe_result()));
+    lines.unwrap_or_else(|| "no rule".to_owned())
 }
 
 /// Formats names with their counts, or "nothing".
@@ -159,6 +163,11 @@ pub(super) fn format_counts<'n>(all: impl Iterator<Item = (&'n str, u64)>) -> St
     let some: Vec<String> =
         all.filter(|(_, count)| *count > 0).map(|(name, count)| format!("{name} {count}")).collect();
     if some.is_empty() { "nothing".to_owned() } else { join_names(&some) }
+}
+
+/// Replaces control characters of a value that was shortened.
+fn printable_value(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 /// Truncates text from the input, and replaces control characters.

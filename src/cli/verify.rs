@@ -4,7 +4,9 @@ use super::dialect_arg;
 use super::input::{self, IoFailure};
 use super::input_framing::{InputPiece, ProtobufInput, read_pieces};
 use super::output::{CliExit, CliResult, ReportFormat, with_plural};
+use super::stream_failure;
 use crate::codec::sse::FRAME_LIMIT;
+use crate::config::load;
 use crate::dialect::PeerDialect;
 use crate::translate::verify::{Finding, RuleSeverity, Verifier, VerifySummary};
 use serde_json::json;
@@ -16,8 +18,8 @@ A violation makes the AG-UI client (@ag-ui/client 1.0.0) reject the run. A warni
 but no client enforces the rule yet, or the client ignores unknown content.
 
 A stream of another dialect than ag-ui is read like the gateway reads it, and checked by the same rules: a violation is \
-something that the gateway has to repair for the client. Missing members that are optional in the dialect are not findings. A stream of a dialect file is read by its rules: \
-`foreign-event` is a frame to which no rule applies, and `truncated` a stream after which no rule has said that the run succeeded.
+something that the gateway has to repair for the client, or `wrong-dialect`: the dialect knows no event of the stream. Missing members that are optional in the dialect are not findings. A stream of a dialect file is read by its rules: \
+`foreign-event` is a frame to which no rule applies, or a rule that finds none of its values in it, and `truncated` a stream after which no rule has said that the run succeeded.
 
 Exit codes: 0 the client accepts the stream, 1 the client rejects it (with --strict also: there are warnings) or the input \
 has no event (`no-events`), which the client accepts although it is not a run, 2 usage, 69 the file cannot be read.
@@ -85,7 +87,7 @@ fn verify(arguments: &VerifyArgs, verifier: &mut Verifier) -> Result<(), IoFailu
     })?;
     verifier.finish(&mut findings);
     report.write_findings(findings.drain(..)).map_err(IoFailure::Output)?;
-    report.write_end(verifier.summary()).map_err(IoFailure::Output)
+    report.write_end(verifier).map_err(IoFailure::Output)
 }
 
 /// Writes each finding as soon as it is found.
@@ -136,9 +138,12 @@ impl<W: Write> VerifyReport<W> {
         }
     }
 
-    fn write_end(mut self, summary: &VerifySummary) -> io::Result<()> {
-        let VerifySummary { events, violations, warnings, foreign_events, looks_like, first_violation: first } =
-            summary;
+    fn write_end(mut self, verifier: &Verifier) -> io::Result<()> {
+        let summary = verifier.summary();
+        let VerifySummary { events, violations, warnings, foreign_events, first_violation: first, .. } = summary;
+        let unknown = verifier.unknown_frames();
+        let found = unknown.and_then(|frames| frames.explain(&load::known_file_dialects()).looks_like);
+        let looks_like = found.or(summary.looks_like);
         let verdict = if summary.is_accepted() { "accepted" } else { "rejected" };
         match self.format {
             ReportFormat::Text => {
@@ -151,10 +156,15 @@ impl<W: Write> VerifyReport<W> {
                 );
                 let verdict = if *events == 0 { "nothing to verify" } else { verdict };
                 let mut warning = String::new();
-                if let Some(dialect) = looks_like {
+                if let Some(frames) = unknown {
+                    let cause = stream_failure::describe_unknown(frames, "--dialect");
+                    writeln!(self.out, "{}: {cause}", self.file)?;
+                } else if let Some(dialect) = looks_like {
                     let foreign = with_plural(*foreign_events, "event");
                     let advice = format!("if the recording is in {dialect}, verify it with --dialect {dialect}");
                     writeln!(self.out, "{}: {foreign} of another dialect; {advice}", self.file)?;
+                }
+                if let Some(dialect) = looks_like {
                     warning = format!(", but it looks like {dialect}");
                 }
                 writeln!(self.out, "{}: {verdict}{at}{warning}: {counted}", self.file)?;

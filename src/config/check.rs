@@ -30,6 +30,7 @@ mod route;
 pub(super) use admin_endpoints::check_admin_endpoints;
 pub(super) use api_keys::load_key_file;
 pub(crate) use interner::intern_file_dialect;
+pub(super) use interner::interned_file_dialects;
 
 /// Returns the configuration with its warnings, or all mistakes in the file.
 pub(super) fn check(
@@ -52,7 +53,10 @@ impl ConfigChecker<'_> {
         if self.is_skipped("rate_limits") {
             self.kinds_with_unnamed.push(ReferenceKind::RateLimit);
         }
-        if self.is_skipped("dialects") || file.dialects.iter().any(|dialect| dialect.value.name.is_none()) {
+        if self.is_skipped("dialects")
+            || self.is_skipped("dialect_files")
+            || file.dialects.iter().any(|dialect| dialect.value.name.is_none())
+        {
             self.kinds_with_unnamed.push(ReferenceKind::Dialect);
         }
         self.check_dialect_files(&file.dialect_files);

@@ -33,7 +33,14 @@ pub(crate) fn parse_dialect(text: &str) -> Result<PeerDialect, String> {
         }
         let built_in = dialect::ALL.iter().map(|dialect| dialect.name);
         let known: Vec<&str> = built_in.chain(SHIPPED_DIALECTS.iter().map(|(name, _)| *name)).collect();
-        return Err(format!("unknown dialect `{name}`; {}", did_you_mean(name, &known)));
+        let hint = did_you_mean(name, &known);
+        let own = match hint.starts_with("use one of") {
+            true => format!(
+                ", a dialect file, as in {name}.yaml, or a dialect of a configuration, as in diglot.yaml#{name}"
+            ),
+            false => String::new(),
+        };
+        return Err(format!("unknown dialect `{name}`; {hint}{own}"));
     };
     let mut peer = PeerDialect::new(dialect);
     for option in options.split(',').filter(|option| !option.is_empty()) {

@@ -16,21 +16,38 @@ impl ConfigProblem {
         let Some(number) = self.line else { return self };
         let above = usize::try_from(number).unwrap_or(usize::MAX).saturating_sub(1);
         let line = source.lines().nth(above).filter(|line| !line.trim().is_empty() && !may_hold_password(line));
-        let is_sensitive = is_sensitive_path(&self.path) || is_sensitive_line(source, above);
+        let is_sensitive = is_sensitive_path(&self.path) || has_key_above(source, above, is_sensitive_key);
+        self.excerpt = line.filter(|_| !is_sensitive).map(str::to_owned);
+        self
+    }
+
+    /// Adds the source line of a dialect file, whose words such as `key` and `token` are mostly the agent's.
+    pub(super) fn with_dialect_excerpt(mut self, source: &str) -> ConfigProblem {
+        let Some(number) = self.line else { return self };
+        let above = usize::try_from(number).unwrap_or(usize::MAX).saturating_sub(1);
+        let line = source.lines().nth(above).filter(|line| !line.trim().is_empty() && !may_hold_password(line));
+        let is_sensitive = has_key_above(source, above, |key| {
+            let key = key.to_lowercase();
+            CREDENTIAL_WORDS.iter().any(|word| key.contains(word))
+        });
         self.excerpt = line.filter(|_| !is_sensitive).map(str::to_owned);
         self
     }
 }
 
-/// Returns whether a line, or a less indented parent line, has a key whose value may be a secret.
-fn is_sensitive_line(source: &str, line: usize) -> bool {
+/// Parts of keys whose values may be credentials in any file.
+const CREDENTIAL_WORDS: [&str; 7] =
+    ["secret", "password", "passwd", "credential", "authorization", "cookie", "api_key"];
+
+/// Returns whether a line, or a less indented parent line, has a key for which `is_sensitive` holds.
+fn has_key_above(source: &str, line: usize, is_sensitive: impl Fn(&str) -> bool) -> bool {
     let above: Vec<&str> = source.lines().take(line + 1).collect();
     let mut indent = usize::MAX;
     above.into_iter().rev().filter(|line| !line.trim().is_empty()).any(|line| {
         let own = line.len() - line.trim_start().len();
         let contains_line = own < indent;
         indent = indent.min(own);
-        contains_line && keys_in_line(line).any(is_sensitive_key)
+        contains_line && keys_in_line(line).any(&is_sensitive)
     })
 }
 

@@ -1,6 +1,7 @@
 //! Loads and checks configurations.
 
 use std::path::Path;
+use std::sync::Once;
 
 use super::access::ApiKeyConfig;
 use super::admin_endpoints::AdminEndpointsConfig;
@@ -11,6 +12,7 @@ use super::problem::{ConfigProblem, ConfigProblems};
 use super::shipped_dialects::SHIPPED_DIALECTS;
 use super::source::{KeyCheck, LoadContext};
 use super::{Config, check};
+use crate::dialect::Dialect;
 use crate::net::read_file;
 
 /// Loads the file at `path`. Resolves relative file names against its directory.
@@ -86,6 +88,21 @@ pub(crate) fn compile_dialect_file(path: &Path, bytes: &[u8]) -> Result<DialectF
 pub(crate) fn load_shipped_dialect(name: &str) -> Option<Result<DialectFile, ConfigProblems>> {
     let (name, text) = SHIPPED_DIALECTS.iter().find(|(own, _)| *own == name)?;
     Some(DialectFile::compile(name, text.as_bytes(), &env_var))
+}
+
+/// Returns the dialects of the files that this process has read, and of those that ship.
+pub(crate) fn known_file_dialects() -> Vec<&'static Dialect> {
+    static READ_SHIPPED: Once = Once::new();
+    READ_SHIPPED.call_once(|| {
+        // Values from the environment are in requests alone.
+        let lookup = |_: &str| Some(String::new());
+        for (name, text) in SHIPPED_DIALECTS {
+            if let Ok(file) = DialectFile::compile(name, text.as_bytes(), &lookup) {
+                check::intern_file_dialect(file.dialect);
+            }
+        }
+    });
+    check::interned_file_dialects()
 }
 
 pub(crate) fn load_key_file(path: &Path, content: &[u8]) -> Result<Vec<ApiKeyConfig>, ConfigProblems> {

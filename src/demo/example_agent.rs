@@ -9,7 +9,7 @@ use super::test_options::InjectedFault;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, rejection::BytesRejection};
-use axum::http::{Method, StatusCode};
+use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::Value;
 use std::fmt;
@@ -23,18 +23,32 @@ const TOOL_WORDS: [&str; 2] = ["tool", "工具"];
 /// The word of [`InjectedFault::Error`].
 const ERROR_WORD: &str = "error";
 
+/// The word of [`InjectedFault::Status`].
+const STATUS_WORD: &str = "status";
+
 const MEDIA_TYPE: &str = "text/event-stream";
 
-/// A stream of the agent, and what it means.
+/// An example of the agent's answers, and what it means.
 #[derive(Debug)]
-pub(crate) struct ExampleStream {
+pub(crate) struct AgentExample {
     pub(crate) name: String,
-    pub(crate) bytes: String,
+    pub(crate) answer: ExampleAnswer,
     pub(crate) outcome: ExampleOutcome,
     /// ids of messages and calls in it
     pub(crate) ids: Vec<String>,
     /// ids of the calls that the client answers
     pub(crate) open_calls: Vec<String>,
+}
+
+#[derive(Debug)]
+pub(crate) enum ExampleAnswer {
+    Stream(String),
+    /// no stream, such as an error status
+    Whole {
+        status: u16,
+        media_type: &'static str,
+        body: String,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +57,8 @@ pub(crate) enum ExampleOutcome {
     /// the agent calls a tool, and may have its result
     Call,
     Failure,
+    /// the agent refuses the request
+    Refusal,
 }
 
 /// The place of the user's last text in requests of the agent.
@@ -58,7 +74,7 @@ enum PlaceStep {
 
 #[derive(Debug)]
 pub(crate) struct ExampleAgent {
-    streams: Vec<ExampleStream>,
+    examples: Vec<AgentExample>,
     /// absent if the agent is sent no text
     place: Option<UserTextPlace>,
     pace: Duration,
@@ -66,8 +82,9 @@ pub(crate) struct ExampleAgent {
 }
 
 /// The answer to a request.
-enum ExampleAnswer<'a> {
-    Stream(&'a ExampleStream, Option<ReplayEnding>),
+enum ChosenAnswer<'a> {
+    /// with another end than its own, if only half of it is sent
+    Example(&'a AgentExample, Option<ReplayEnding>),
     Status,
     Html,
 }
@@ -134,41 +151,46 @@ fn collect_texts<'v>(value: &'v Value, texts: &mut Vec<&'v str>) {
 }
 
 impl ExampleAgent {
-    pub(crate) fn new(streams: Vec<ExampleStream>, place: Option<UserTextPlace>, pace: Duration) -> ExampleAgent {
-        ExampleAgent { streams, place, pace, runs: AtomicU64::new(0) }
+    pub(crate) fn new(examples: Vec<AgentExample>, place: Option<UserTextPlace>, pace: Duration) -> ExampleAgent {
+        ExampleAgent { examples, place, pace, runs: AtomicU64::new(0) }
     }
 
     /// Returns what a user can ask for, and the name of the stream that answers.
     pub(crate) fn offers(&self) -> Vec<(&'static str, &str)> {
         let [tool, _] = TOOL_WORDS;
-        let named = |outcome| self.find(outcome).map_or("", |stream| stream.name.as_str());
-        let [call, failure] = [named(ExampleOutcome::Call), named(ExampleOutcome::Failure)];
-        let streams = [(tool, call), (ERROR_WORD, failure), ("", named(ExampleOutcome::Answer))];
-        streams.into_iter().filter(|(_, name)| !name.is_empty()).collect()
+        let named = |outcome| self.find(outcome).map_or("", |example| example.name.as_str());
+        let offers = [
+            (tool, named(ExampleOutcome::Call)),
+            (ERROR_WORD, named(ExampleOutcome::Failure)),
+            (STATUS_WORD, named(ExampleOutcome::Refusal)),
+            ("", named(ExampleOutcome::Answer)),
+        ];
+        offers.into_iter().filter(|(_, name)| !name.is_empty()).collect()
     }
 
-    fn find(&self, outcome: ExampleOutcome) -> Option<&ExampleStream> {
-        let all = || self.streams.iter().filter(|stream| stream.outcome == outcome);
+    fn find(&self, outcome: ExampleOutcome) -> Option<&AgentExample> {
+        let all = || self.examples.iter().filter(|example| example.outcome == outcome);
         // A call that the client answers, or the one that is named after it.
         let word = match outcome {
-            ExampleOutcome::Answer => return all().next(),
+            ExampleOutcome::Answer | ExampleOutcome::Refusal => return all().next(),
             ExampleOutcome::Call => TOOL_WORDS[0],
             ExampleOutcome::Failure => ERROR_WORD,
         };
-        let open = || all().find(|stream| !stream.open_calls.is_empty());
-        open().or_else(|| all().find(|stream| stream.name.contains(word))).or_else(|| all().next())
+        let open = || all().find(|example| !example.open_calls.is_empty());
+        open().or_else(|| all().find(|example| example.name.contains(word))).or_else(|| all().next())
     }
 
     /// Chooses the answer. Fails with the reason if the request does not have the user's text where the file puts it.
-    fn choose(&self, request: &Value) -> Result<ExampleAnswer<'_>, String> {
-        let answer = self.find(ExampleOutcome::Answer).or(self.streams.first());
+    fn choose(&self, request: &Value) -> Result<ChosenAnswer<'_>, String> {
+        let streams = || self.examples.iter().filter(|example| example.outcome != ExampleOutcome::Refusal);
+        let answer = self.find(ExampleOutcome::Answer).or_else(|| streams().next());
         let answer = answer.ok_or("there is no example")?;
-        let plain = ExampleAnswer::Stream(answer, None);
+        let plain = ChosenAnswer::Example(answer, None);
         let Some(place) = &self.place else { return Ok(plain) };
         let found = place.enter(request);
         let mut near = Vec::new();
         collect_texts(found.map_or(request, |(_, owner)| owner), &mut near);
-        let is_call = |text: &str| self.streams.iter().flat_map(|stream| &stream.open_calls).any(|id| is_id(text, id));
+        let is_call = |text: &str| streams().flat_map(|example| &example.open_calls).any(|id| is_id(text, id));
         if near.iter().any(|text| is_call(text)) {
             return Ok(plain);
         }
@@ -178,20 +200,21 @@ impl ExampleAgent {
         let mut texts = Vec::new();
         collect_texts(value, &mut texts);
         let text = texts.join(" ").to_lowercase();
-        let named = self.streams.iter().filter(|stream| text.contains(&stream.name.to_lowercase()));
-        if let Some(stream) = named.max_by_key(|stream| stream.name.len()) {
-            return Ok(ExampleAnswer::Stream(stream, None));
+        let named = self.examples.iter().filter(|example| has_words(&text, &example.name.to_lowercase()));
+        if let Some(example) = named.max_by_key(|example| example.name.len()) {
+            return Ok(ChosenAnswer::Example(example, None));
         }
+        let of = |outcome| self.find(outcome).map(|example| ChosenAnswer::Example(example, None));
+        let refusal = || of(ExampleOutcome::Refusal).unwrap_or(ChosenAnswer::Status);
         let fault = text.split(|c: char| !c.is_alphanumeric()).find_map(InjectedFault::from_word);
-        let of = |outcome| self.find(outcome).map(|stream| ExampleAnswer::Stream(stream, None));
         Ok(match fault {
-            Some(InjectedFault::Status) => ExampleAnswer::Status,
-            Some(InjectedFault::Html) => ExampleAnswer::Html,
-            Some(InjectedFault::Truncate) => ExampleAnswer::Stream(answer, Some(ReplayEnding::Clean)),
-            Some(InjectedFault::Reset) => ExampleAnswer::Stream(answer, Some(ReplayEnding::Broken)),
+            Some(InjectedFault::Status) => refusal(),
+            Some(InjectedFault::Html) => ChosenAnswer::Html,
+            Some(InjectedFault::Truncate) => ChosenAnswer::Example(answer, Some(ReplayEnding::Clean)),
+            Some(InjectedFault::Reset) => ChosenAnswer::Example(answer, Some(ReplayEnding::Broken)),
             // Without an example of an error, the API's own is a status.
-            Some(InjectedFault::Error) => of(ExampleOutcome::Failure).unwrap_or(ExampleAnswer::Status),
-            None if TOOL_WORDS.iter().any(|word| text.contains(word)) => of(ExampleOutcome::Call).unwrap_or(plain),
+            Some(InjectedFault::Error) => of(ExampleOutcome::Failure).unwrap_or_else(refusal),
+            None if requests_tool(&text) => of(ExampleOutcome::Call).unwrap_or(plain),
             None => plain,
         })
     }
@@ -204,18 +227,23 @@ impl ExampleAgent {
         let refuse = |detail| HttpRefusal(StatusCode::BAD_REQUEST, detail);
         let request = serde_json::from_slice(&body).map_err(|error| refuse(error.to_string()))?;
         Ok(match self.choose(&request).map_err(refuse)? {
-            ExampleAnswer::Status => Script::Whole(overloaded_response()),
-            ExampleAnswer::Html => Script::Whole(html_page()),
-            ExampleAnswer::Stream(stream, cut) => {
-                let run = self.runs.fetch_add(1, Ordering::Relaxed);
-                Script::Pieces(Box::new(self.script(stream, run, cut)))
-            }
+            ChosenAnswer::Status => Script::Whole(overloaded_response()),
+            ChosenAnswer::Html => Script::Whole(html_page()),
+            ChosenAnswer::Example(example, cut) => match &example.answer {
+                ExampleAnswer::Whole { status, media_type, body } => {
+                    let status = StatusCode::from_u16(*status).unwrap_or_default();
+                    Script::Whole((status, [(header::CONTENT_TYPE, *media_type)], body.clone()).into_response())
+                }
+                ExampleAnswer::Stream(bytes) => {
+                    let run = self.runs.fetch_add(1, Ordering::Relaxed);
+                    Script::Pieces(Box::new(self.script(&renew_ids(bytes, &example.ids, run), cut)))
+                }
+            },
         })
     }
 
     /// Returns a stream frame by frame. `cut` is its end if only half of it is sent.
-    fn script(&self, stream: &ExampleStream, run: u64, cut: Option<ReplayEnding>) -> ReplayScript {
-        let bytes = renew_ids(stream, run);
+    fn script(&self, bytes: &str, cut: Option<ReplayEnding>) -> ReplayScript {
         let frames: Vec<&str> = bytes.split("\n\n").filter(|frame| !frame.trim().is_empty()).collect();
         let sent = if cut.is_some() { frames.len().div_ceil(2) } else { frames.len() };
         let mut at = Duration::ZERO;
@@ -235,6 +263,23 @@ enum Script {
     Pieces(Box<ReplayScript>),
 }
 
+/// Returns whether a text has another as whole words. Languages without spaces have no boundaries of words.
+fn has_words(text: &str, words: &str) -> bool {
+    let is_letter = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() && c.is_ascii());
+    !words.is_empty()
+        && text.match_indices(words).any(|(at, found)| {
+            let (before, after) = (&text[..at], &text[at + found.len()..]);
+            let is_cut = |inside: Option<char>, outside: Option<char>| is_letter(inside) && is_letter(outside);
+            !is_cut(found.chars().next(), before.chars().next_back())
+                && !is_cut(found.chars().next_back(), after.chars().next())
+        })
+}
+
+/// Returns whether a text requests a call, or several.
+fn requests_tool(text: &str) -> bool {
+    TOOL_WORDS.iter().any(|word| has_words(text, word) || has_words(text, &format!("{word}s")))
+}
+
 /// Returns whether a text is the id of an example, or the one that a later run had in its place.
 fn is_id(text: &str, id: &str) -> bool {
     let rest = text.strip_prefix(id);
@@ -242,10 +287,10 @@ fn is_id(text: &str, id: &str) -> bool {
 }
 
 /// Gives the messages and calls of each run ids of their own: a client takes the same id for the same message.
-fn renew_ids(stream: &ExampleStream, run: u64) -> String {
-    let mut bytes = stream.bytes.clone();
+fn renew_ids(bytes: &str, ids: &[String], run: u64) -> String {
+    let mut bytes = bytes.to_owned();
     if run > 0 {
-        for id in &stream.ids {
+        for id in ids {
             // As a JSON string, and as one within a string.
             for (before, after) in [("\"", "\""), ("\\\"", "\\\"")] {
                 bytes = bytes.replace(&format!("{before}{id}{after}"), &format!("{before}{id}-{run}{after}"));

@@ -52,6 +52,8 @@ mod example_agent;
 /// The routes of an agent.
 pub(crate) type AgentRouter = axum::Router;
 
-pub(crate) use example_agent::{ExampleAgent, ExampleOutcome, ExampleStream, UserTextPlace, example_router};
+pub(crate) use example_agent::{
+    AgentExample, ExampleAgent, ExampleAnswer, ExampleOutcome, UserTextPlace, example_router,
+};
 pub(crate) use replay_agent::{ReplayEnding, ReplayScript, replay_router};
 pub(crate) use server::{router, serve};

@@ -52,9 +52,9 @@ pub(crate) use earlier_messages::{EarlierContent, EarlierMessage, EarlierMessage
 pub use hai::HAI;
 pub use mapped::Mapping;
 pub(crate) use mapped::{
-    Condition, EmittedEvent, ErrorPaths, FrameTrace, ItemRule, JsonStep, MappedReader, MappingRule, MemberTemplate,
-    RequestFault, RequestTarget, RequestTemplate, RuleEffect, TargetTemplate, TextPart, ThreadState, ThreadValues,
-    ValueSource, ValueTemplate, ValueTest, has_value, is_field_value,
+    Condition, EmittedEvent, ErrorPaths, FoundError, FrameTrace, ItemRule, JsonStep, MappedReader, MappingRule,
+    MemberTemplate, RequestFault, RequestTarget, RequestTemplate, RuleEffect, TargetTemplate, TextPart, ThreadState,
+    ThreadValues, ValueSource, ValueTemplate, ValueTest, has_value, is_field_value,
 };
 pub use mapped_dialect::MappedDialect;
 pub(crate) use message_adapter::SurroundingMessages;

@@ -64,7 +64,7 @@ label_enum! {
         PendingUnknown = "pending_unknown" breaks "a pending tool call is a call of this run without a result",
         /// a result belonged to an unknown call: it passes unchanged
         ResultUnknown = "result_unknown",
-        /// no dialect has an event of this type: it is sent as CUSTOM, named `<dialect>.<TYPE>`
+        /// no dialect has an event of this type, or no rule of the dialect file reads the frame: it is sent as CUSTOM, named `<dialect>.<TYPE>`, or as RAW
         UnknownType = "unknown_type",
         /// only another dialect has an event of this type (`agent` of the route may be wrong): it is sent as CUSTOM
         ForeignType = "foreign_type",

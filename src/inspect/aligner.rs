@@ -131,6 +131,7 @@ impl RunAligner {
             cause,
             seed: None,
             carried: Vec::new(),
+            kept: Vec::new(),
             repairs: Vec::new(),
             losses: Vec::new(),
             note: note.map(str::to_owned),
@@ -180,7 +181,10 @@ fn add_trace(entry: TraceEntry, row: &mut AlignedRow) {
     match entry {
         TraceEntry::Read(_, found) => row.seed = found.map(|found| Cow::Borrowed(found.seed)),
         TraceEntry::Mapped(trace) => {
-            row.seed = Some(describe_rules(&trace.lines));
+            let lines = trace.describe_lines();
+            let rules = lines.map(|lines| format!("{lines} of the dialect file{}", trace.describe_result()).into());
+            row.seed = rules.or(Some("no rule".into()));
+            row.kept = trace.kept;
             if let Some(agent) = &mut row.agent {
                 agent.kind = trace.name;
             }
@@ -216,16 +220,6 @@ fn agent_event(frame: &SseFrame<'_>, agent: &Dialect) -> RowEvent {
             let event_line = frame.event.as_deref().filter(|_| mapping.reads_event_line).map(str::to_owned);
             RowEvent { kind: None, event_line, data: Some(frame.data.to_string()) }
         }
-    }
-}
-
-/// Names the rules of a dialect file.
-fn describe_rules(lines: &[u64]) -> Cow<'static, str> {
-    let lines: Vec<String> = lines.iter().map(u64::to_string).collect();
-    match lines.as_slice() {
-        [] => "no rule".into(),
-        [line] => format!("line {line} of the dialect file").into(),
-        lines => format!("lines {} of the dialect file", lines.join(", ")).into(),
     }
 }
 
@@ -334,6 +328,7 @@ mod tests {
         let [created, progress, text, new, _] = rows.as_slice() else { panic!("{rows:?}") };
         let name = |row: &AlignedRow| row.agent.as_ref().and_then(|agent| agent.kind.clone()).unwrap_or_default();
         assert_eq!(name(created), "conversation.chat.created");
+        assert_eq!(created.kept, [r#"chat_id = "c""#, r#"status = "in_progress""#]);
         assert_eq!((name(progress).as_str(), progress.cause), ("conversation.chat.in_progress", RowCause::Nothing));
         assert!(progress.releases.is_empty() && text.releases.is_empty());
         assert!(text.seed.as_ref().is_some_and(|seed| seed.starts_with("line ")), "{text:?}");

@@ -157,17 +157,21 @@ impl RecordedRun {
         Ok(run)
     }
 
-    /// Returns the settings of the run's translator, with these dialects, if any, in place of its own.
+    /// Returns the settings of the run's translator, with these dialects, if any, in place of its own. `from` and `to`
+    /// are those of a stream, or of a request, which goes the other way.
     ///
     /// # Errors
     /// Returns the cause and the way out.
     pub(crate) fn settings_with(
         &self,
-        agent: Option<PeerDialect>,
-        client: Option<PeerDialect>,
+        from: Option<PeerDialect>,
+        to: Option<PeerDialect>,
+        is_request: bool,
     ) -> Result<StreamSettings, String> {
-        let agent = agent.map_or_else(|| self.head.agent_side(), Ok)?;
-        let client = client.map_or_else(|| self.head.client_side(), Ok)?;
+        let (from, to) = (("--from", from), ("--to", to));
+        let ((agent_option, agent), (client_option, client)) = if is_request { (to, from) } else { (from, to) };
+        let agent = agent.map_or_else(|| self.head.agent_side(agent_option), Ok)?;
+        let client = client.map_or_else(|| self.head.client_side(client_option), Ok)?;
         self.head.settings_for(agent, client)
     }
 

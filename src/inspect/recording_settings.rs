@@ -45,28 +45,28 @@ impl RecordingHead {
         }
     }
 
-    /// Returns the agent's dialect.
+    /// Returns the agent's dialect, which `option` replaces.
     ///
     /// # Errors
     /// Returns the cause and the way out.
-    pub(crate) fn agent_side(&self) -> Result<PeerDialect, String> {
-        let side = parse_side(&self.agent, "--from")?;
+    pub(crate) fn agent_side(&self, option: &str) -> Result<PeerDialect, String> {
+        let side = parse_side(&self.agent, option)?;
         Ok(self.agent_words.add_to(side))
     }
 
-    /// Returns the client's dialect.
+    /// Returns the client's dialect, which `option` replaces.
     ///
     /// # Errors
     /// Returns the cause and the way out.
-    pub(crate) fn client_side(&self) -> Result<PeerDialect, String> {
-        let side = parse_side(&self.client, "--to")?;
+    pub(crate) fn client_side(&self, option: &str) -> Result<PeerDialect, String> {
+        let side = parse_side(&self.client, option)?;
         Ok(self.client_words.add_to(side))
     }
 
     /// Returns the settings of the run's translator.
     #[cfg(test)]
     pub(super) fn settings(&self) -> Result<StreamSettings, String> {
-        self.settings_for(self.agent_side()?, self.client_side()?)
+        self.settings_for(self.agent_side("--from")?, self.client_side("--to")?)
     }
 
     /// Returns the settings of the run's translator, with these dialects in place of its own.

@@ -71,6 +71,9 @@ pub(crate) struct AlignedRow {
     /// section of the document of the agent's dialect, or rules of its file
     pub(crate) seed: Option<Cow<'static, str>>,
     pub(crate) carried: Vec<CarriedNames>,
+    /// values that later runs of the thread get, each as `name = value`
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) kept: Vec<String>,
     pub(crate) repairs: Vec<RowCount>,
     pub(crate) losses: Vec<RowCount>,
     pub(crate) note: Option<String>,

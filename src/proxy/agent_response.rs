@@ -1,10 +1,10 @@
 //! Reads an agent's response: an event stream, the ids of a started run, or a failure.
 
-use super::upstream::Session;
+use super::upstream::{Session, UnservedRequest};
 use crate::codec::sse::{SseDecoder, SseLimits, SseStep};
 use crate::codec::{Framing, json};
 use crate::config::AgentErrors;
-use crate::dialect::ErrorPaths;
+use crate::dialect::{ErrorPaths, FoundError};
 use crate::error::{Rejection, RejectionKind};
 use crate::event::{Field, Json, JsonType, MemberKey, get};
 use crate::telemetry::mask::mask_secrets;
@@ -46,13 +46,21 @@ impl AgentErrorPolicy<'_> {
     }
 
     /// Finds the message in the JSON of an error.
-    fn find_message(self, error: &str) -> Option<String> {
+    fn find_message(self, error: &str) -> FoundError {
         let error = Json::from_trusted(error.trim());
         let guess = find_error_message(&error);
         match self.paths {
-            Some(paths) => paths.find_text(&error, guess),
-            None => guess,
+            Some(paths) => paths.find(&error, guess),
+            None => FoundError { message: guess, code: None },
         }
+    }
+
+    /// Describes an answer with an error status.
+    fn status_rejection(self, status: StatusCode) -> Rejection {
+        let detail = format!("The agent answered with status {}.{}", status.as_u16(), self.reference());
+        let mut rejection = Rejection::from(RejectionKind::UpstreamStatus).with_detail(detail);
+        rejection.status = forwarded_status(status);
+        rejection
     }
 
     fn reference(self) -> String {
@@ -149,12 +157,12 @@ async fn check_response(
     let coding = header_text(headers, header::CONTENT_ENCODING);
     let retry_after = header_text(headers, header::RETRY_AFTER).filter(|value| value.len() <= 64);
     if !status.is_success() {
-        let detail = format!("The agent answered with status {}.{}", status.as_u16(), policy.reference());
-        let mut rejection = Rejection::from(RejectionKind::UpstreamStatus).with_detail(detail);
-        rejection.status = forwarded_status(status);
+        let mut rejection = policy.status_rejection(status);
         rejection.retry_after = retry_after.map(Into::into);
         let message = read_error_message(session, &kind, policy).await;
-        return Err(policy.with_agent_message(rejection, &format!("the agent answered {status}"), message));
+        let to = response.extensions.get::<UnservedRequest>().map(|UnservedRequest(request)| format!(" to {request}"));
+        let cause = format!("the agent answered {status}{}", to.unwrap_or_default());
+        return Err(policy.with_agent_message(rejection, &cause, message));
     }
     if coding.is_some_and(|coding| !coding.eq_ignore_ascii_case("identity")) {
         return Err(RejectionKind::UpstreamContentEncoding.into());
@@ -192,31 +200,56 @@ async fn read_error_message(session: &mut Session, kind: &str, policy: AgentErro
         Ok::<(), Box<Rejection>>(())
     };
     let is_whole = matches!(tokio::time::timeout(ERROR_BODY_TIMEOUT, reading).await, Ok(Ok(())));
-    if is_stream {
-        // A stream may stay open after its error.
+    // A stream may stay open after its error.
+    if is_stream || (is_whole && body.len() <= RESPONSE_LIMIT) { find_message(kind, body, policy) } else { None }
+}
+
+/// Finds what a body of a media type says about a failure.
+fn find_message(kind: &str, body: Vec<u8>, policy: AgentErrorPolicy<'_>) -> Option<AgentMessage> {
+    if kind == Framing::Sse.media_type() {
         return find_stream_error(&body, policy).map(|text| AgentMessage { text, is_structured: true });
     }
-    let body = String::from_utf8(body).ok().filter(|body| is_whole && body.len() <= RESPONSE_LIMIT)?;
+    let body = String::from_utf8(body).ok()?;
     if !is_json(kind) {
         return Some(AgentMessage { text: body, is_structured: false });
     }
-    let text = policy.find_message(&body)?;
+    let text = policy.find_message(&body).into_text()?;
     Some(AgentMessage { text, is_structured: true })
 }
 
-/// Finds the message of the last event that has one, such as `RUN_ERROR` in any dialect.
+/// Returns the failure of an answer that is no stream, as a route with `agent_errors: pass` has it; `None` for a
+/// stream.
+pub(crate) fn explain_answer(
+    status: StatusCode,
+    kind: &str,
+    body: &str,
+    paths: Option<&'static ErrorPaths>,
+) -> Option<Rejection> {
+    let policy = AgentErrorPolicy { agent_errors: AgentErrors::Pass, request_id: "", paths };
+    let rejection = match status.is_success() {
+        true if kind == Framing::Sse.media_type() => return None,
+        true => RejectionKind::UpstreamContentType.into(),
+        false => policy.status_rejection(status),
+    };
+    Some(policy.with_agent_message(rejection, "", find_message(kind, body.as_bytes().to_vec(), policy)))
+}
+
+/// Finds the message of the last event that has one, such as `RUN_ERROR` in any dialect; without any, the last code.
 fn find_stream_error(body: &[u8], policy: AgentErrorPolicy<'_>) -> Option<String> {
     let mut decoder = SseDecoder::new(SseLimits::default());
     let mut rest = body;
-    let mut found = None;
+    let mut found = FoundError::default();
     let mut read = |step: SseStep<'_>| {
         let SseStep::Frame(frame) = step else { return false };
-        found = policy.find_message(&frame.data).or(found.take());
+        let next = policy.find_message(&frame.data);
+        if next.message.is_some() || (next.code.is_some() && found.message.is_none()) {
+            found = next;
+        }
         true
     };
     while read(decoder.next(&mut rest)) {}
     read(decoder.finish());
-    found
+    found.into_text()
 }
 
 /// Finds `message` or `detail`, at the top level or inside `error`.
@@ -249,6 +282,7 @@ fn join_validation_errors(value: &Json<'_>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dialect::JsonStep;
 
     #[test]
     fn finds_the_message_in_common_forms_of_errors() {
@@ -274,5 +308,21 @@ mod tests {
             assert_eq!(find_stream_error(body.as_bytes(), policy).as_deref(), Some("model overloaded"));
         }
         assert_eq!(find_stream_error(started.as_bytes(), policy), None);
+    }
+
+    #[test]
+    fn a_code_alone_does_not_hide_a_message() {
+        let member = |name: &str| vec![vec![JsonStep::Member(name.into())]];
+        let paths = ErrorPaths { message: member("why"), code: member("no") };
+        let paths: &'static ErrorPaths = Box::leak(Box::new(paths));
+        let policy = AgentErrorPolicy { agent_errors: AgentErrors::Pass, request_id: "", paths: Some(paths) };
+        for (frames, expected) in [
+            (&[r#"{"why":"busy","no":7}"#, r#"{"no":0}"#][..], "busy (7)"),
+            (&[r#"{"no":1}"#, r#"{"no":2}"#], "code 2"),
+            (&[r#"{"no":1}"#, r#"{"why":"busy"}"#], "busy"),
+        ] {
+            let body: String = frames.iter().map(|data| format!("data: {data}\n\n")).collect();
+            assert_eq!(find_stream_error(body.as_bytes(), policy).as_deref(), Some(expected));
+        }
     }
 }

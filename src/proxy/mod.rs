@@ -58,6 +58,7 @@ mod run_start;
 mod stack;
 pub(crate) mod explanation;
 
+pub(crate) use agent_response::explain_answer;
 pub(crate) use deadlines::now_millis;
 pub(crate) use drain_signal::DrainSignal;
 pub(crate) use edge::{

@@ -4,11 +4,14 @@ use super::deadlines::DeadlineKind;
 use super::run_context::RunContext;
 use super::run_memory::RunMemoryFull;
 use super::upstream::{Cluster, Connector, Session};
+use crate::config::load;
+use crate::dialect;
 use crate::error::{Rejection, RejectionKind};
 use crate::event::run::RunEnding;
 use crate::replay::LogStopReason;
 use crate::telemetry::label::RunOutcome;
-use crate::translate::{BudgetLimit, StreamError};
+use crate::translate::foreign_stream::ForeignStream;
+use crate::translate::{BudgetLimit, Stream, StreamError};
 use std::time::Duration;
 
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(1);
@@ -113,6 +116,8 @@ impl RunEndReason {
                 "the stream ended after {}, without the end of the run",
                 last_event_type.unwrap_or("no known event")
             )),
+            // Its cause is named when the run is closed.
+            StreamError::UnknownDialect => rejection,
             StreamError::Violation(violation) => rejection.with_detail(violation.to_string()),
             StreamError::Framing(fault) => rejection
                 .with_detail(format!("The agent sent more than the gateway accepts: {fault}."))
@@ -166,6 +171,22 @@ impl RunEndReason {
             RunEndReason::Drained => (RunOutcome::Drained, Some(RejectionKind::Draining.into())),
         }
     }
+}
+
+/// Finds another dialect as the cause of a failure: the one of the route knows nothing that the agent has sent.
+pub(super) fn find_foreign_stream(failure: &Rejection, stream: &Stream) -> Option<ForeignStream> {
+    let may_be_cause = matches!(failure.kind, RejectionKind::UpstreamDialect | RejectionKind::UpstreamIdle);
+    stream.unknown_frames().filter(|_| may_be_cause).map(|unknown| unknown.explain(&load::known_file_dialects()))
+}
+
+/// Names the dialect in place of the failure to which it leads.
+pub(super) fn explain_by_dialect(foreign: ForeignStream) -> Rejection {
+    let way_out = match foreign.looks_like {
+        Some(name) if dialect::find_by_name(name).is_some() => format!(": set `agent: {name}`"),
+        Some(name) => format!(": set `agent: {name}`, and name its file in `dialect_files`"),
+        None => String::new(),
+    };
+    Rejection::from(RejectionKind::UpstreamDialect).with_cause(format_args!("{foreign}{way_out}"))
 }
 
 fn limit_reached(detail: String) -> RunEndReason {

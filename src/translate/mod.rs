@@ -28,6 +28,7 @@ pub(crate) mod report;
 mod nested_values;
 mod object_arguments;
 pub mod detect;
+pub(crate) mod foreign_stream;
 mod request_refusal;
 mod mapped_body;
 mod agent_error;

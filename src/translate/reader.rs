@@ -10,6 +10,7 @@ use super::carry::{self, CarriedMembers};
 use super::detect::{self, DialectDetector};
 use super::event_parts::{FOLLOWS_SENT_STARTS, IncomingEvent, restore_absent};
 use super::event_shapes::{stringify_value, supply_result_id, supply_run_ids};
+use super::foreign_stream::{FirstFrames, UnknownFrames};
 use super::object_arguments::{self, ArgumentsStep, ObjectArguments, arguments_step};
 use super::report::TranslationReport;
 use super::{EventSink, message, run_error, value_aliases};
@@ -43,9 +44,12 @@ pub(super) struct EventReader {
     /// reads all frames, if a file describes the dialect
     mapped: Option<Box<MappedReader>>,
     /// label and type of the last frame, if a file's rules did nothing but copy its text
-    last_copy: Option<(usize, EventType)>,
+    last_copy: Option<(u8, EventType)>,
     /// type of the last event that a file's rules made
     last_mapped: Option<EventType>,
+    first_frames: FirstFrames,
+    /// whether the dialect does not know the frame that is read
+    is_unknown: bool,
 }
 
 /// The canonical event for a frame, according to the note that it may carry.
@@ -79,6 +83,8 @@ impl EventReader {
             last_mapped: None,
             run_id,
             retired_events: None,
+            first_frames: FirstFrames::default(),
+            is_unknown: false,
         }
     }
 
@@ -95,11 +101,13 @@ impl EventReader {
             Ok(object) => self.read_object(object, data, sink),
             Err(_) => self.emit_malformed(&Json::string(data), sink),
         }
+        self.first_frames.add(self.peer, std::mem::take(&mut self.is_unknown), event_line, data);
     }
 
-    /// Returns the bytes of the events that are kept to be read again as another dialect's.
+    /// Returns the bytes of the events that are kept to be read again as another dialect's, or to name it.
     pub(crate) fn kept_bytes(&self) -> usize {
-        self.detector.as_ref().map_or(0, |detector| detector.kept_bytes())
+        let unknown = self.first_frames.unknown_frames().map_or(0, UnknownFrames::kept_bytes);
+        self.detector.as_ref().map_or(0, |detector| detector.kept_bytes()) + unknown
     }
 
     /// Returns how many bytes of state are kept for calls without a result.
@@ -111,7 +119,12 @@ impl EventReader {
     /// Returns label and type of the last event's row, unless the dialect is still uncertain.
     pub(crate) fn last_label(&self) -> Option<(usize, EventType)> {
         let of_row = || self.last_row.filter(|_| self.detector.is_none()).map(|(label, row)| (label, row.kind));
-        self.last_copy.or_else(of_row)
+        self.last_copy.map(|(label, kind)| (usize::from(label), kind)).or_else(of_row)
+    }
+
+    /// Returns the frames so far, if the dialect knows none of them.
+    pub(crate) fn unknown_frames(&self) -> Option<&UnknownFrames> {
+        self.first_frames.unknown_frames()
     }
 
     pub(crate) fn copies_time(&self) -> bool {
@@ -165,6 +178,7 @@ impl EventReader {
             if let Some(kind) = EventType::from_wire(&wire).filter(|_| dialect.fallback == FallbackPolicy::Custom) {
                 return self.read_canonical_name(kind, object.members, data, sink);
             }
+            self.is_unknown = true;
             match detect::dialect_of_event(&wire, data) {
                 Some(foreign) => {
                     sink.report().foreign_dialect.get_or_insert(foreign.name);
@@ -261,6 +275,7 @@ impl EventReader {
     }
 
     fn emit_malformed(&mut self, what: &Json<'_>, sink: &mut impl EventSink) {
+        self.is_unknown = true;
         let other = self.dialect.other_label_index();
         sink.report().events_read.add(other);
         sink.report().count_repair(EventRepair::MalformedFrame);

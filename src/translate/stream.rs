@@ -260,6 +260,7 @@ impl Stream {
         reader.end_stream(&mut sink);
         reader.finish(&mut sink);
         match &stages.output.state {
+            StreamState::Running if reader.unknown_frames().is_some() => Err(StreamError::UnknownDialect),
             StreamState::Running => Err(StreamError::Truncated { last_event_type: reader.last_event_type() }),
             StreamState::Stopped(error) => Err(error.clone()),
             StreamState::Closed(_) => Ok(()),

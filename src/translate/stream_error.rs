@@ -16,6 +16,8 @@ pub enum StreamError {
         /// the type of the last event that the agent's dialect has
         last_event_type: Option<&'static str>,
     },
+    /// The stream ended, and the agent's dialect knows none of its events.
+    UnknownDialect,
     /// The agent broke a rule on a strict route.
     Violation(Box<StrictViolation>),
     /// The agent called a forbidden tool with this name, which is truncated for error messages.
@@ -77,6 +79,7 @@ impl std::fmt::Display for StreamError {
         match self {
             StreamError::Framing(error) => error.fmt(f),
             StreamError::Truncated { .. } => f.write_str("the stream ended without a terminal event"),
+            StreamError::UnknownDialect => f.write_str("the dialect of the agent knows none of the events"),
             StreamError::Violation(violation) => violation.fmt(f),
             StreamError::ForbiddenTool(_) => f.write_str("the agent called a tool that is not allowed"),
             StreamError::TooMuchState(limit) => limit.fmt(f),

@@ -38,7 +38,7 @@ fn distinguishes_input_without_events_from_truncated_input() {
     }
     for input in ["data: hello\n\n", "{\"kind\":1}\n"] {
         let (_, _, stderr) = run_translate(input);
-        assert!(stderr.contains("no event found: 1 frame or line read, but no event of ag-ui"), "{stderr}");
+        assert!(stderr.contains("the only event is not known to the dialect `ag-ui`; `diglot detect`"), "{stderr}");
     }
     let (_, _, stderr) = run_translate(RUN.lines().next().expect("an event"));
     assert!(stderr.contains("the stream ended without a terminal event"), "{stderr}");

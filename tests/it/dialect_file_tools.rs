@@ -38,23 +38,23 @@ tests:
 
 const HELLO: &str = "event: token\ndata: {\"txt\":\"Hi\"}\n\nevent: beat\ndata: 1\n\n";
 
-const BYE: &str = "event: bye\ndata: {}\n\n";
+pub(super) const BYE: &str = "event: bye\ndata: {}\n\n";
 
 fn shipped(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("config/dialects").join(name)
 }
 
-fn utf8(path: &Path) -> &str {
+pub(super) fn utf8(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
 }
 
-struct Printed {
-    code: Option<i32>,
-    out: String,
-    err: String,
+pub(super) struct Printed {
+    pub(super) code: Option<i32>,
+    pub(super) out: String,
+    pub(super) err: String,
 }
 
-fn run(arguments: &[&str], input: &str) -> Printed {
+pub(super) fn run(arguments: &[&str], input: &str) -> Printed {
     let mut child = diglot()
         .args(arguments)
         .stdin(Stdio::piped())
@@ -171,6 +171,13 @@ fn detect_finds_the_file_with_rules_for_the_stream() {
     // Without its file, the way out.
     let Printed { code, err, .. } = run(&["detect"], &whole);
     assert!(code == Some(1) && err.contains("--dialect-file"), "{err}");
+    // With a file that has rules for a few.
+    let mostly = format!("{HELLO}{}", "event: huh\ndata: {}\n\n".repeat(3));
+    let Printed { code, err, .. } = run(&["detect", "--dialect-file", utf8(file.path())], &mostly);
+    assert!(
+        code == Some(1) && err.contains("acme: its rules apply to 2 of 5 frames; no dialect has such events"),
+        "{err}"
+    );
     // Only frames that mean nothing, as any agent may send them.
     let Printed { code, .. } = run(&["detect", "--dialect-file", utf8(file.path())], "event: beat\ndata: 1\n\n");
     assert_eq!(code, Some(1));
@@ -201,6 +208,106 @@ fn verify_reads_by_the_rules_of_a_file() {
     assert!(code == Some(1) && out.contains("violation"), "{out}");
 }
 
+/// A client would accept some of these streams, and see nothing.
+#[test]
+fn a_stream_of_another_dialect_names_its_own() {
+    let file = TempFile::new(ACME);
+    let ag_ui = "data: {\"type\":\"RUN_STARTED\",\"threadId\":\"t\",\"runId\":\"r\"}\n\ndata: {\"type\":\"RUN_FINISHED\",\"threadId\":\"t\",\"runId\":\"r\"}\n\n";
+    let coze = "event: conversation.message.delta\ndata: {\"id\":\"1\",\"type\":\"answer\",\"content\":\"a\",\"content_type\":\"text\"}\n\n".repeat(2);
+    let openai =
+        "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hi\"},\"finish_reason\":null}]}\n\n".repeat(2);
+    for (dialect, name, stream, actual) in [
+        (utf8(file.path()), "acme", ag_ui, "ag-ui"),
+        ("ag-ui", "ag-ui", &*coze, "coze-chat"),
+        ("hai", "hai", &*coze, "coze-chat"),
+        ("hai", "hai", &*openai, "openai-chat"),
+    ] {
+        let cause = format!("none of 2 events is known to the dialect `{name}`; they look like `{actual}`: write");
+        let Printed { code, out, .. } = run(&["verify", "--dialect", dialect], stream);
+        assert_eq!(code, Some(1), "{out}");
+        assert!(out.contains(&format!("-: {cause} `--dialect {actual}`\n")), "{out}");
+        assert!(out.contains("rejected at line") && out.contains(&format!(", but it looks like {actual}: ")), "{out}");
+        // Events that no dialect has, or without a start, are rejected anyway.
+        let is_accepted = !out.contains(" violation no-type: ") && !out.contains(" violation not-started: ");
+        assert_eq!(out.contains(" violation wrong-dialect: "), is_accepted, "{out}");
+        let Printed { out, .. } = run(&["verify", "--format", "json", "--dialect", dialect], stream);
+        let report: Value = serde_json::from_str(&out).expect("JSON");
+        assert_eq!((&report["verdict"], &report["looks_like"]), (&json!("rejected"), &json!(actual)));
+        let Printed { code, out, err } = run(&["translate", "--from", dialect, "--to", "ag-ui"], stream);
+        assert!(code == Some(1) && err.contains(&format!("{cause} `--from {actual}`;")), "{err}");
+        assert!(out.contains(r#""code":"upstream_dialect""#), "{out}");
+    }
+    // A rule that finds nothing is not the same as no rule.
+    let empty = format!("event: token\ndata: {{}}\n\n{BYE}");
+    let Printed { out, .. } = run(&["verify", "--dialect", utf8(file.path())], &empty);
+    assert!(out.contains("foreign-event: token: the rule of line 4 finds no value in it"), "{out}");
+    let Printed { err, .. } = run(&["translate", "--explain", "--from", utf8(file.path()), "--to", "ag-ui"], &empty);
+    assert!(err.contains("event 1 token (acme, rule of line 4, without a value): "), "{err}");
+    let example = TempFile::new(&ACME.replace(r#"{"txt":"Hi"}"#, r#"{"text":"Hi"}"#));
+    let Printed { out, .. } = run(&["check", "--test", utf8(example.path())], "");
+    assert!(out.ends_with("\n  the rule of line 4 finds no value in the frame\n"), "{out}");
+}
+
+#[test]
+fn check_takes_names_and_prints_warnings_of_configurations() {
+    let Printed { code, out, .. } = run(&["check", "openai-chat"], "");
+    assert!(code == Some(0) && out.starts_with("openai-chat: ok, the dialect file of `openai-chat`"), "{out}");
+    let Printed { code, out, .. } = run(&["check", "--test", "coze-chat"], "");
+    assert!(code == Some(0) && out.starts_with("coze-chat: ") && out.ends_with("examples passed\n"), "{out}");
+    let file = TempFile::new(ACME);
+    let with_agent = |agent: &str| {
+        let route = format!("{{path: /a, client: ag-ui, agent: {agent}, upstream: \"http://h/\"}}");
+        TempFile::new(&format!("dialect_files: [{}]\nroutes: [{route}]\n", file.path().display()))
+    };
+    for (agent, hint) in [
+        ("hai", "hint: write `agent: acme` in a route, or remove the file"),
+        ("auto", "hint: write `agent: acme` in its route: `auto` detects only built-in dialects; or remove the file"),
+    ] {
+        let config = with_agent(agent);
+        let Printed { code, out, err } = run(&["check", "--test", utf8(config.path())], "");
+        let warning = ":1:17: warning: dialect_files[0]: no route uses the dialect `acme` of this file\n";
+        assert!(code == Some(0) && out.contains(warning) && out.contains(hint), "{out}{err}");
+        assert!(out.ends_with("1 example passed\n") && err.contains(": 1 warning\n"), "{out}{err}");
+        assert_eq!(run(&["check", "--test", "--strict", utf8(config.path())], "").code, Some(1));
+    }
+    let Printed { code, err, .. } = run(&["check", "--test", "--strict", utf8(with_agent("acme").path())], "");
+    assert_eq!((code, &*err), (Some(0), ""));
+}
+
+#[test]
+fn mistakes_are_reported_once_with_their_line() {
+    let check = |text: &str| {
+        let file = TempFile::new(text);
+        run(&["check", "--test", utf8(file.path())], "")
+    };
+    // Words of the agent such as `key` are no secrets.
+    let call = "emit: {type: TOOL_CALL_CHUNK, key: \"{no}\", toolCallNme: \"{fn}\"}";
+    let Printed { out, .. } = check(&ACME.replace("ignore: true", call));
+    assert!(out.contains(&format!("\n  7 |     {call}\n    |")) && out.contains("^\n"), "{out}");
+    let Printed { out, .. } = check(&ACME.replace("ignore: true", "ignore: \"yes"));
+    assert!(out.contains(" | ") && out.contains("^\n"), "a syntax error: {out}");
+    let secret = ACME.replace("events:\n  - when", "request: {headers: {authorization: hunter2}}\nevents:\n  - when");
+    let Printed { out, .. } = check(&secret);
+    assert!(out.contains("carries a credential") && !out.contains("hunter2"), "{out}");
+    let request =
+        "request:\n  - when: {\"mesages[-1].role\": tool}\n    body: {a: 1}\n  - body: {a: 2}\nevents:\n  - when";
+    let Printed { out, err, .. } = check(&ACME.replace("events:\n  - when", request));
+    assert!(out.contains("a request has no member `mesages`") && err.ends_with(": 1 problem\n"), "{out}{err}");
+    for recording in [HELLO, "{\"type\":\"RUN_STARTED\"}\n", "data: {\"choices\":[]}\n\n"] {
+        let Printed { code, out, .. } = check(recording);
+        assert!(code == Some(78) && out.contains("this is a recorded stream, not a dialect file"), "{out}");
+        let plain = run(&["check", "-"], recording).out;
+        assert!(plain.contains("this is a recorded stream, not a dialect file"), "{plain}");
+    }
+    let config =
+        "dialect_files: acme.yaml\nroutes: [{path: /a, client: ag-ui, agent: acme, upstream: \"http://h/\"}]\n";
+    let Printed { out, err, .. } = run(&["check", "-"], config);
+    assert!(out.contains("dialect_files") && err.ends_with(": 1 problem\n"), "{out}{err}");
+    let Printed { code, err, .. } = run(&["verify", "--dialect", "nimbus", "-"], HELLO);
+    let hint = "a dialect file, as in nimbus.yaml, or a dialect of a configuration, as in diglot.yaml#nimbus";
+    assert!(code == Some(2) && err.contains(hint), "{err}");
+}
+
 /// The configuration that ships for an API, in front of a mock of it.
 async fn start_example(name: &str, mock: &str) -> Gateway {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
@@ -224,9 +331,13 @@ fn request_with(text: &str) -> String {
 #[tokio::test]
 async fn each_shipped_example_works_in_front_of_its_mock() {
     // The answers that the documents of the three APIs print.
-    let rows =
-        [("openai", "openai-chat", "Hello there"), ("dify", "dify-chat", "I'm fine"), ("coze", "coze-chat", "2024 年")];
-    for (name, dialect, answer) in rows {
+    let rows = [
+        ("openai", "openai-chat", "Hello there", 429),
+        ("dify", "dify-chat", "I'm fine", 400),
+        // 401 is between the gateway and its agent.
+        ("coze", "coze-chat", "2024 年", 502),
+    ];
+    for (name, dialect, answer, status) in rows {
         let mut mock = Process::start(diglot().args(["mock-agent", "--dialect", dialect]), true);
         let line = mock.line().await.expect("its address");
         let url = line.strip_prefix(&format!("agent {dialect} ")).expect("its address").to_owned();
@@ -248,7 +359,7 @@ async fn each_shipped_example_works_in_front_of_its_mock() {
         let cut = run_with("truncate").await;
         assert_eq!(cut.last().map(|event| &event["code"]), Some(&json!("upstream_truncated")), "{name}: {cut:?}");
         assert!(cut.iter().any(|event| event["delta"].is_string()), "{name}: {cut:?}");
-        assert_eq!(send("status").await.status, 503, "{name}");
+        assert_eq!(send("status").await.status, status, "{name}");
     }
 }
 

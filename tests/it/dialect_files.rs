@@ -55,6 +55,44 @@ fn examples_of_the_files_that_ship_pass() {
     assert_eq!(String::from_utf8_lossy(&output.stdout).matches("examples passed").count(), 3, "{output:?}");
 }
 
+/// The cause is the route's `agent`, not an agent that broke off.
+#[tokio::test]
+async fn a_wrong_dialect_of_the_route_is_named() {
+    let chunks = frames(&[chunk(&json!({"content": "Hello"}), Value::Null), chunk(&json!({}), json!("stop"))]);
+    let ag_ui = frames(&[
+        json!({"type": "RUN_STARTED", "threadId": "t1", "runId": "r1"}),
+        json!({"type": "TEXT_MESSAGE_CHUNK", "messageId": "m", "delta": "Hello"}),
+        json!({"type": "RUN_FINISHED", "threadId": "t1", "runId": "r1"}),
+    ]);
+    let rows = [
+        ("hai", format!("{chunks}data: [DONE]\n\n"), 2, "openai-chat", ", and name its file in `dialect_files`"),
+        ("openai-chat", ag_ui, 3, "ag-ui", ""),
+        (
+            "auto",
+            frames(&[message("Hello"), message(" there")]),
+            2,
+            "dify-chat",
+            ", and name its file in `dialect_files`",
+        ),
+    ];
+    for (expected, stream, events, actual, more) in rows {
+        let agent = Agent::with_response(format!("{HEAD}{stream}"));
+        let mut gateway = start(&agent, "openai-chat.yaml", expected, "", "").await;
+        let answer = send_request(gateway.data, post("/run", "", INPUT)).await;
+        let events_of_client = sse::events(answer.text());
+        let error = events_of_client.last().expect("an event");
+        assert_eq!((&error["type"], &error["code"]), (&json!("RUN_ERROR"), &json!("upstream_dialect")), "{error}");
+        assert_eq!(error["message"], "The agent's events are not known to the gateway.");
+        let line = gateway.next_log("the agent's dialect is not the one in `agent` of the route").await;
+        assert_eq!((&line["looks_like"], &line["events"]), (&json!(actual), &json!(events)));
+        let line = gateway.next_log("run ended").await;
+        let cause = format!(
+            "none of {events} events is known to the dialect `{expected}`; they look like `{actual}`: set `agent: {actual}`{more}"
+        );
+        assert_eq!((&line["code"], &line["cause"]), (&json!("upstream_dialect"), &json!(cause)));
+    }
+}
+
 #[tokio::test]
 async fn an_openai_agent_answers_clients_of_both_protocols() {
     let hello = [

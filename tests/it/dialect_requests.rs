@@ -238,6 +238,35 @@ async fn a_path_that_needs_a_kept_value_is_not_made_without_it() {
     sse::assert_refused(&send_request(gateway.data, post("/run", "", INPUT)).await, 400, "invalid_request");
 }
 
+/// The value is the client's, whatever else of the request is lost.
+#[tokio::test]
+async fn a_value_that_cannot_be_sent_is_not_a_lost_conversation() {
+    let file = TempFile::new(
+        "name: acme\nrequest: {headers: {x-text: '{@user_text}'}, body: {run: '{@thread.run}'}}\nevents: [{has: run, keep: {run: '{run}'}, done: true}]\n",
+    );
+    let gateway = start_acme(&Agent::with_response(""), &file, "").await;
+    let reply = json!({"id": "a1", "role": "assistant", "content": "Hi"});
+    let later = input("r2", &json!([question("u1", "Hello"), reply, question("u2", "你好")]));
+    sse::assert_refused(&send_request(gateway.data, post("/run", "", &later)).await, 400, "invalid_request");
+}
+
+/// The query may have a key.
+#[tokio::test]
+async fn the_log_has_the_path_that_an_agent_does_not_serve() {
+    let file = TempFile::new(ACME);
+    for (status, served) in [
+        ("404 Not Found", " to POST /agent"),
+        ("405 Method Not Allowed", " to POST /agent"),
+        ("500 Internal Server Error", ""),
+    ] {
+        let agent = Agent::with_response(json_response(status, r#"{"problem":{"why":"no"}}"#));
+        let mut gateway = start_acme(&agent, &file, "").await;
+        send_request(gateway.data, post("/run", "", INPUT)).await;
+        let line = gateway.next_log("request failed at the agent").await;
+        assert_eq!(line["cause"], format!("the agent answered {status}{served}: no"));
+    }
+}
+
 fn json_response(status: &str, body: &str) -> String {
     format!(
         "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",

@@ -298,7 +298,8 @@ async fn tap_survives_an_upgrade_and_a_restart() {
 
 #[tokio::test]
 async fn tap_reports_what_failed_and_what_was_refused() {
-    let agent = Agent::with_response(HEAD.to_owned() + HAI_RUN.split_at(200).0);
+    let chunk = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hi\"},\"finish_reason\":null}]}\n\n";
+    let agent = Agent::with_responses(&[HEAD.to_owned() + HAI_RUN.split_at(200).0, HEAD.to_owned() + chunk]);
     let setup = InspectSetup::new(&agent, ", inspect: events, tools: [search]");
     let mut gateway = setup.start(&[]).await;
     let mut tap = Tap::start(&setup, &mut gateway, &["--format", "text"]).await;
@@ -311,6 +312,11 @@ async fn tap_reports_what_failed_and_what_was_refused() {
     };
     let end = text(&mut tap, "upstream_error").await;
     assert!(end.contains("upstream_truncated: The agent's stream ended before its run did. Run it again"), "{end}");
+    // The second response is in another dialect than the route's.
+    post_run(gateway.data, "/chat").await;
+    let end = text(&mut tap, "upstream_error").await;
+    let cause = "upstream_dialect: the only event is not known to the dialect `hai`; it looks like `openai-chat`: set `agent: openai-chat`";
+    assert!(end.contains(cause), "{end}");
     let body = INPUT.replace("\"tools\":[]", r#""tools":[{"name":"delete","description":"","parameters":{}}]"#);
     let mut client = Client::connect(gateway.data).await;
     client.send(post("/chat", "", &body)).await;

@@ -22,7 +22,7 @@ use diglot::codec::sse::SseLimits;
 use diglot::codec::{Framing, json};
 use diglot::dialect::PeerDialect;
 use diglot::event::run::RunEnding;
-use diglot::translate::{RunIds, Stream};
+use diglot::translate::{RunIds, Stream, StreamError};
 
 /// The end of a body for its reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +38,9 @@ type Reason = (&'static str, &'static str);
 
 const TRUNCATED: Reason = ("upstream_truncated", "The agent's stream ended before its run did.");
 const RESET: Reason = ("upstream_reset", "The connection to the agent broke.");
+
+/// Before the first event that the agent's dialect knows.
+const UNKNOWN: Reason = ("upstream_dialect", "The agent's events are not known to the gateway.");
 
 /// The result of a truncated stream.
 struct TruncatedRun {
@@ -57,7 +60,7 @@ fn run_truncated(
     framing: Framing,
     bytes: &[u8],
     stop: BodyEnd,
-    (code, message): Reason,
+    mut reason: Reason,
 ) -> TruncatedRun {
     let mut stream = Stream::new(from, to, Some(RunIds::new("t1", run)), SseLimits::default());
     stream.read_as(framing);
@@ -67,9 +70,12 @@ fn run_truncated(
     if stop == BodyEnd::Ended {
         let finished = stream.finish(NOW, &mut received);
         assert_eq!(finished.is_ok(), stream.ending().is_some());
+        if finished == Err(StreamError::UnknownDialect) {
+            reason = UNKNOWN;
+        }
     }
     let agent_ending = stream.ending();
-    stream.fail(code, message, NOW, &mut received);
+    stream.fail(reason.0, reason.1, NOW, &mut received);
     assert!(stream.ending().is_some());
     TruncatedRun { output: received, before, agent_ending }
 }

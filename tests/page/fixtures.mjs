@@ -55,7 +55,7 @@ const HOSTILE = '<img src=x onerror="alert(1)"><script>alert(2)</script> \u001b[
 /** Runs with a story: what differs from a run that went well, and the rows. */
 const STORIES = [
   { name: "truncated", outcome: "upstream_error", code: "upstream_truncated", message: "The agent's response ended early.",
-    rows: () => [started(), ...state(12), opened(20), firstText(31, "好的，"), text(44, "我将把应用"), text(58, "部署到生产环境"), ...tool(70, "confirmAction"),
+    rows: () => [started(), ...state(12), opened(20), { ...firstText(31, "好的，"), kept: ['session = "s-81"'] }, text(44, "我将把应用"), text(58, "部署到生产环境"), ...tool(70, "confirmAction"),
       row(90, "mark", "{\"type\":\"BUSI", [], { note: "the agent sent 13 bytes that are no complete event" }), ended(91),
       failed(92, "upstream_truncated", "The agent's response ended early.")] },
   { name: "call without end", rows: () => [started(), opened(14), firstText(20, "Let me look."), closed(26), ...tool(30, "weather"),

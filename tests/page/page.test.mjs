@@ -175,6 +175,7 @@ test("explains a row, its members, its bytes and what the client holds", WITH_FI
   await page.waitForFunction(() => document.querySelector(".events .status").textContent.startsWith("4 lines"));
   await page.locator(".row-line.split.first").click();
   await shows(page, ".detail .panel", /several for the client.*TEXT_MESSAGE_START, TEXT_MESSAGE_CONTENT/s);
+  await shows(page, ".detail .panel", /Kept for the next runs of the thread: session = "s-81"\./);
   await page.keyboard.press("r");
   await shows(page, ".detail .panel", /"type":"BUSINESS_DATA_CONTENT"/);
   await page.keyboard.press("m");

@@ -59,6 +59,7 @@
  * @property {Cause} cause
  * @property {string | null} seed
  * @property {{ names: string[], in: string }[]} carried
+ * @property {string[]} [kept]
  * @property {Finding[]} repairs
  * @property {Finding[]} losses
  * @property {string | null} note

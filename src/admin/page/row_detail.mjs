@@ -19,7 +19,7 @@ const MOST_OF_MEMBER = 300;
  * @returns {Child[]}
  */
 export function whyOf(row, part, { released }, goTo) {
-  const { cause, seed, canonical, carried, repairs, losses, note, releases = [] } = row;
+  const { cause, seed, canonical, carried, kept = [], repairs, losses, note, releases = [] } = row;
   const link = (/** @type {number} */ n) =>
     element("button", { type: "button", class: "link", onclick: () => goTo(n) }, say("verdict.row", { n: count(n) }));
   const writer = released.get(row.n);
@@ -44,6 +44,7 @@ export function whyOf(row, part, { released }, goTo) {
     ...carried.map(({ names, in: place }) =>
       element("p", { class: "carried" }, say("detail.carried", { names: names.join(", "), place })),
     ),
+    kept.length > 0 && element("p", { class: "carried" }, say("detail.kept", { values: kept.join(", ") })),
     element(
       "dl",
       { class: "facts" },

@@ -222,6 +222,9 @@ impl PairText {
         for carried in &row.carried {
             add(TextStyle::Dim, "=", &format!("{} carried in {}", carried.names.join(", "), carried.location));
         }
+        if !row.kept.is_empty() {
+            add(TextStyle::Dim, "=", &format!("kept for the thread: {}", row.kept.join(", ")));
+        }
         if let Some(note) = &row.note {
             add(TextStyle::Dim, ".", note);
         }

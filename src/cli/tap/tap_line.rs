@@ -25,6 +25,9 @@ pub(super) struct RowLine {
     pub(super) cause: String,
     #[serde(default)]
     pub(super) carried: Vec<CarriedLine>,
+    /// values that later runs of the thread get
+    #[serde(default)]
+    pub(super) kept: Vec<String>,
     #[serde(default)]
     pub(super) repairs: Vec<CountLine>,
     #[serde(default)]

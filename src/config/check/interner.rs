@@ -30,6 +30,11 @@ pub(crate) fn intern_file_dialect(file: MappedDialect) -> &'static Dialect {
     find_or_build(&FILE_DIALECTS, file, MappedDialect::into_dialect)
 }
 
+/// Returns the dialects of all files that were read.
+pub(crate) fn interned_file_dialects() -> Vec<&'static Dialect> {
+    FILE_DIALECTS.lock().iter().map(|(_, dialect)| *dialect).collect()
+}
+
 fn find_or_build<T: Clone + PartialEq>(
     dialects: &Mutex<Vec<(T, &'static Dialect)>>,
     description: T,

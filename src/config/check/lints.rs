@@ -69,6 +69,7 @@ impl ConfigChecker<'_> {
                 self.report_warning(&Place::new("dialects").index(index).with_position_of(written), message, hint);
             }
         }
+        self.lint_unused_files(file, config);
         let limits = &config.rate_limits.policies;
         let shared = |route: &RouteConfig| route.access.rate_limits.iter().any(|index| limits[*index].shared);
         let kept = |route: &RouteConfig| {
@@ -82,6 +83,24 @@ impl ConfigChecker<'_> {
             let hint = "use it in a rate limit with `shared: true`, with `threads: owned`, or with `replay: {store: redis}` on a route that needs it, \
                         or remove `redis`";
             self.report_warning(&Place::new("redis").with_position_of(redis), "nothing in this file uses Redis", hint);
+        }
+    }
+
+    /// Warns about dialect files that no route uses, which `auto` does not consider.
+    fn lint_unused_files(&mut self, file: &ConfigFile, config: &Config) {
+        let has_auto = config.routes.iter().any(|route| route.agent.is_auto);
+        for (index, (written, own)) in file.dialect_files.iter().zip(self.file_dialects.clone()).enumerate() {
+            if !config.routes.iter().any(|route| std::ptr::eq(route.agent.dialect, own)) {
+                let name = own.name;
+                let hint = match has_auto {
+                    true => format!(
+                        "write `agent: {name}` in its route: `auto` detects only built-in dialects; or remove the file"
+                    ),
+                    false => format!("write `agent: {name}` in a route, or remove the file"),
+                };
+                let place = Place::new("dialect_files").index(index).with_position_of(written);
+                self.report_warning(&place, format!("no route uses the dialect `{name}` of this file"), hint);
+            }
         }
     }
 

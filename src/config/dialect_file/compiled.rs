@@ -24,8 +24,10 @@ pub(crate) struct DialectExample {
 
 #[derive(Clone, Debug)]
 pub(crate) enum ExampleInput {
-    /// the agent's bytes, and the AG-UI events of the run with thread `t1` and run `r1`
-    Stream { bytes: String, events: Vec<Json<'static>> },
+    /// the agent's bytes, the AG-UI events of the run with thread `t1` and run `r1`, and what it keeps for later ones
+    Stream { bytes: String, events: Vec<Json<'static>>, keep: Option<Json<'static>> },
+    /// an answer that is no stream, and AG-UI's events for a client of a route with `agent_errors: pass`
+    Answer { status: u16, media_type: &'static str, body: String, events: Vec<Json<'static>> },
     /// AG-UI's request, and the agent's: its body, what is added to the route's URL, and the headers of the file
     Request { input: Json<'static>, body: Json<'static>, path: String, headers: Json<'static> },
 }

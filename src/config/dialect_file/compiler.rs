@@ -232,7 +232,7 @@ impl<'c> DialectCompiler<'c> {
         hint: impl Into<String>,
     ) {
         let problem = ConfigProblem::for_file(self.name, message).with_location(path, position).with_hint(hint);
-        self.problems.push(problem.with_excerpt(self.text));
+        self.problems.push(problem.with_dialect_excerpt(self.text));
     }
 
     pub(super) fn problem_count(&self) -> usize {

@@ -1,15 +1,23 @@
-//! The examples of a dialect file: an agent's stream and the events that a client gets, or a client's request and the
-//! one that the agent gets.
+//! The examples of a dialect file: an agent's stream or its error and the events that a client gets, or a client's
+//! request and the one that the agent gets.
 
 use super::compiled::{DialectExample, ExampleInput};
 use super::compiler::{At, DialectCompiler, literal_json};
 use crate::codec::json;
 use crate::config::problem::{SourcePosition, did_you_mean};
 use crate::config::spanned_tree::{NodeValue, TreeNode, join_key};
-use crate::event::Json;
+use crate::event::{Json, MemberKey};
 use std::borrow::Cow;
 
-pub(super) const EXAMPLE_KEYS: &[&str] = &["name", "stream", "events", "request", "body", "path", "headers", "thread"];
+pub(super) const EXAMPLE_KEYS: &[&str] =
+    &["name", "stream", "status", "answer", "events", "keep", "request", "body", "path", "headers", "thread"];
+
+/// Media types of answers.
+const SSE: &str = "text/event-stream";
+const TEXT: &str = "text/plain";
+const JSON: &str = "application/json";
+
+const FORMS: &str = "write `stream:` and `events:`, `status:`, `answer:` and `events:`, or `request:` and `body:`";
 
 impl DialectCompiler<'_> {
     pub(super) fn compile_examples(&mut self, at: At<'_>) -> Vec<DialectExample> {
@@ -29,32 +37,32 @@ impl DialectCompiler<'_> {
             return None;
         }
         let value = |key: &str| at.node.entry(key).map(|entry| to_json(&entry.value));
-        let input = match (at.node.entry("stream"), value("events"), value("request"), value("body")) {
-            (Some(stream), Some(events), None, None) => {
+        let inputs = ["stream", "answer", "request"].map(|key| at.node.entry(key));
+        let input = match (inputs, value("events"), value("body")) {
+            ([Some(stream), None, None], Some(events), None) => {
                 let path = join_key(at.path, "stream");
-                // A stream is the agent's: nothing in it is a variable.
-                let NodeValue::Scalar(bytes) = &stream.value.value else {
-                    let hint = "write the agent's bytes below `stream: |`";
-                    self.report_at(At { node: &stream.value, path: &path }, "must be a text", hint);
-                    return None;
-                };
-                let Some(events) = json::parse_elements(&events) else {
-                    self.report_at(at, "`events` must be a list", "write `- {type: …}` for each event");
-                    return None;
-                };
-                let events = events.into_iter().map(Json::into_owned).collect();
-                ExampleInput::Stream { bytes: bytes.text.clone(), events }
+                let bytes = self.example_text(At { node: &stream.value, path: &path })?;
+                let keep = self.compile_thread(at, "keep").map(to_object);
+                ExampleInput::Stream { bytes, events: self.example_events(at, &events)?, keep }
             }
-            (None, None, Some(input), Some(body)) => {
+            ([None, Some(answer), None], Some(events), None) => {
+                let (body, media_type) = match &answer.value.value {
+                    NodeValue::Scalar(text) if text.text.contains("data:") => (text.text.clone(), SSE),
+                    NodeValue::Scalar(text) => (text.text.clone(), TEXT),
+                    _ => (to_json(&answer.value).as_str().to_owned(), JSON),
+                };
+                let status = self.example_status(at)?;
+                ExampleInput::Answer { status, media_type, body, events: self.example_events(at, &events)? }
+            }
+            ([None, None, Some(input)], None, Some(body)) => {
                 let path = value("path").and_then(|path| Some(path.text()?.into_owned())).unwrap_or_default();
                 let headers = value("headers").unwrap_or_else(|| Json::from_trusted("{}"));
-                ExampleInput::Request { input, body, path, headers }
+                ExampleInput::Request { input: to_json(&input.value), body, path, headers }
             }
             // A misspelt key is not also a missing one.
             _ if self.problem_count() > before => return None,
             _ => {
-                let hint = "write `stream:` and `events:`, or `request:` and `body:`";
-                self.report_at(at, "an example needs what goes in and what comes out", hint);
+                self.report_at(at, "an example needs what goes in and what comes out", FORMS);
                 return None;
             }
         };
@@ -62,22 +70,66 @@ impl DialectCompiler<'_> {
             Some(entry) => self.scalar_text(At { node: &entry.value, path: &join_key(at.path, "name") })?,
             None => at.path.to_owned(),
         };
-        let mut thread = Vec::new();
-        if let Some(kept) = at.node.entry("thread") {
-            let path = join_key(at.path, "thread");
-            for entry in self.mapping_entries(At { node: &kept.value, path: &path }, "`thread: {name: value}`") {
-                let known: Vec<String> = self.mapping.thread_names.iter().map(|name| name.to_string()).collect();
-                if !known.contains(&entry.key) {
-                    let hint = did_you_mean(&entry.key, &known.iter().map(String::as_str).collect::<Vec<_>>());
-                    let path = join_key(&path, &entry.key);
-                    self.report(&path, entry.position, format!("no rule keeps `{}`", entry.key), hint);
-                }
-                thread.push((entry.key.clone(), to_json(&entry.value)));
-            }
-        }
+        let thread = self.compile_thread(at, "thread").unwrap_or_default();
         let line = SourcePosition::from_location(at.node.defined).map_or(0, |position| position.line);
         Some(DialectExample { name, line, input, thread })
     }
+
+    /// Returns what an agent sends: nothing in it is a variable.
+    fn example_text(&mut self, at: At<'_>) -> Option<String> {
+        if let NodeValue::Scalar(bytes) = &at.node.value {
+            return Some(bytes.text.clone());
+        }
+        self.report_at(at, "must be a text", "write the agent's bytes below `stream: |`");
+        None
+    }
+
+    fn example_events(&mut self, at: At<'_>, events: &Json<'_>) -> Option<Vec<Json<'static>>> {
+        let Some(events) = json::parse_elements(events) else {
+            self.report_at(at, "`events` must be a list", "write `- {type: …}` for each event");
+            return None;
+        };
+        Some(events.into_iter().map(Json::into_owned).collect())
+    }
+
+    fn example_status(&mut self, at: At<'_>) -> Option<u16> {
+        let Some(entry) = at.node.entry("status") else {
+            self.report_at(at, "an answer needs its HTTP status", "add `status:`, such as `status: 429`");
+            return None;
+        };
+        let status = to_json(&entry.value).as_str().parse().ok().filter(|status| (200..600).contains(status));
+        if status.is_none() {
+            let at = At { node: &entry.value, path: &join_key(at.path, "status") };
+            self.report_at(at, "must be an HTTP status", "write a number from 200 to 599, such as `status: 429`");
+        }
+        status
+    }
+
+    /// Returns values of the thread by name; `None` without the key.
+    fn compile_thread(&mut self, at: At<'_>, key: &str) -> Option<Vec<(String, Json<'static>)>> {
+        let kept = at.node.entry(key)?;
+        let path = join_key(at.path, key);
+        let entries = self.mapping_entries(At { node: &kept.value, path: &path }, &format!("`{key}: {{name: value}}`"));
+        let known: Vec<String> = self.mapping.thread_names.iter().map(|name| name.to_string()).collect();
+        let mut thread = Vec::new();
+        for entry in entries {
+            if !known.contains(&entry.key) {
+                let hint = did_you_mean(&entry.key, &known.iter().map(String::as_str).collect::<Vec<_>>());
+                let path = join_key(&path, &entry.key);
+                self.report(&path, entry.position, format!("no rule keeps `{}`", entry.key), hint);
+            }
+            thread.push((entry.key.clone(), to_json(&entry.value)));
+        }
+        Some(thread)
+    }
+}
+
+fn to_object(members: Vec<(String, Json<'static>)>) -> Json<'static> {
+    json::build_object(|object| {
+        for (name, value) in members {
+            object.copy_member(&(MemberKey::Other(name.into()), value), false);
+        }
+    })
 }
 
 /// Returns a node as JSON, as it is written.
@@ -88,7 +140,7 @@ fn to_json(node: &TreeNode) -> Json<'static> {
         NodeValue::List(items) => json::to_array(&items.iter().map(to_json).collect::<Vec<_>>()),
         NodeValue::Mapping(entries) => json::build_object(|object| {
             for entry in entries {
-                let key = crate::event::MemberKey::Other(Cow::Borrowed(entry.key.as_str()));
+                let key = MemberKey::Other(Cow::Borrowed(entry.key.as_str()));
                 object.copy_member(&(key, to_json(&entry.value)), false);
             }
         }),

@@ -45,6 +45,16 @@ impl FileKind {
     }
 }
 
+const PAGE: &str = "deploy/legacy-agents.md";
+
+/// Returns whether a text is a stream, or a recording of `diglot record`, some of which are also YAML.
+pub(crate) fn is_recording(text: &str) -> bool {
+    let has_line = |start: &str| text.lines().any(|line| line.starts_with(start));
+    let is_stream = (has_line("data:") || has_line("event:")) && !has_line("events:");
+    let is_lines = [r#"{"diglot_recording""#, r#"{"type":"#].iter().any(|start| text.starts_with(start));
+    is_lines || (is_stream && !has_line("name:"))
+}
+
 impl DialectFile {
     /// Compiles a file, with environment variables from `lookup`.
     pub(in crate::config) fn compile(
@@ -53,6 +63,13 @@ impl DialectFile {
         lookup: &dyn Fn(&str) -> Option<String>,
     ) -> Result<DialectFile, ConfigProblems> {
         let text = strip_bom(decode_utf8(name, bytes)?);
+        if is_recording(text) {
+            let problem = ConfigProblem::for_file(name, "this is a recorded stream, not a dialect file");
+            let hint = format!(
+                "write rules for its frames in a file of its own ({PAGE}), and name the recording as the input"
+            );
+            return Err(problem.with_hint(hint).into());
+        }
         let options = serde_saphyr::options! {
             with_snippet: false,
             strict_booleans: true,
@@ -65,7 +82,8 @@ impl DialectFile {
                 max_total_scalar_bytes: read_file::MAX_FILE_BYTES,
             },
         };
-        let tree = TreeNode::parse(text, &options).map_err(|error| explain_syntax(name, text, &error))?;
+        let tree = TreeNode::parse(text, &options)
+            .map_err(|error| explain_syntax(name, text, &error).with_dialect_excerpt(text))?;
         if tree.entry("routes").is_some() && tree.entry("events").is_none() {
             let problem = ConfigProblem::for_file(name, "this is a configuration, not a dialect file");
             let hint = "name a file with the `events:` of an agent, such as the ones in `dialect_files:` of this file";

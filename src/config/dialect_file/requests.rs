@@ -29,8 +29,11 @@ impl DialectCompiler<'_> {
                 let message = format!("this is never used, because {default} is for every request");
                 self.report_at(at, message, "move it to the front, or add `when:`, `has:` or `lacks:` to the other");
             }
+            let before = self.problem_count();
             if let Some(request) = self.compile_request(at) {
-                if default.is_none() && request.conditions.is_empty() {
+                // A condition with a mistake is none.
+                let has_mistake = self.problem_count() > before;
+                if default.is_none() && request.conditions.is_empty() && !has_mistake {
                     default = Some(path.clone());
                 }
                 self.mapping.requests.push(request);

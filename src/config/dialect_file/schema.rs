@@ -84,7 +84,10 @@ const TABLE: KeyTable = &[
 const EXAMPLE: KeyTable = &[
     ("name", "Its name, with which a message asks the mock agent for it.", "word"),
     ("stream", "What the agent sends.", "text"),
+    ("status", "The HTTP status of an answer that is no stream.", "number"),
+    ("answer", "The body of this answer: JSON, or a text.", "any"),
     ("events", "AG-UI's events of run `r1` of thread `t1`.", "[any]"),
+    ("keep", "Values that the run keeps for later runs of the thread.", "any"),
     ("request", "AG-UI's request.", "any"),
     ("body", "The body that the agent gets.", "any"),
     ("path", "The path and query that are added to the route's URL.", "text"),
@@ -109,7 +112,8 @@ fn definitions() -> Value {
     rule.insert("anyOf".to_owned(), EFFECT_KEYS.iter().map(|key| json!({"required": [key]})).collect());
     rule.insert("not".to_owned(), json!({"required": ["done", "fail"]}));
     let mut example = closed(EXAMPLE_KEYS, EXAMPLE, &[]);
-    example.insert("oneOf".to_owned(), json!([{"required": ["stream", "events"]}, {"required": ["request", "body"]}]));
+    let forms = [json!(["stream", "events"]), json!(["status", "answer", "events"]), json!(["request", "body"])];
+    example.insert("oneOf".to_owned(), forms.iter().map(|keys| json!({"required": keys})).collect());
     let mut each = closed(EACH_KEYS, EACH, &["each"]);
     each.insert("oneOf".to_owned(), json!([{"required": ["as"]}, {"required": ["rules"]}]));
     let mut table = closed(TABLE_KEYS, TABLE, &["from"]);
@@ -138,6 +142,7 @@ fn definitions() -> Value {
                 "minProperties": 1, "maxProperties": 1, "additionalProperties": {"type": "null"},
             },
         },
+        "number": {"type": "integer"},
         "path": {
             "description": "`choices[0].delta.content`; `@event`, `@data`, `@item`, `@run.NAME`, `@thread.NAME`, and in requests `@user_text`.",
             "type": ["string", "number", "boolean"],

@@ -48,6 +48,7 @@ pub(crate) static CLOUDBASE: Dialect = Dialect {
         code("upstream_content_encoding", "MODEL_ERROR"),
         code("upstream_protocol", "MODEL_ERROR"),
         code("upstream_truncated", "MODEL_ERROR"),
+        code("upstream_dialect", "MODEL_ERROR"),
         code("upstream_reset", "MODEL_ERROR"),
         code("protocol_violation", "MODEL_ERROR"),
         code("frame_too_large", "MODEL_ERROR"),

@@ -13,13 +13,26 @@ pub(crate) struct ErrorPaths {
     pub(crate) code: Vec<Vec<JsonStep>>,
 }
 
+/// The message and the code that an error has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FoundError {
+    pub(crate) message: Option<String>,
+    pub(crate) code: Option<String>,
+}
+
 impl ErrorPaths {
-    /// Finds the message, or returns the gateway's guess. The code, if there is one, stands behind it.
-    pub(crate) fn find_text(&self, error: &Json<'_>, guess: Option<String>) -> Option<String> {
+    /// Finds the message, or takes the gateway's guess, and the code.
+    pub(crate) fn find(&self, error: &Json<'_>, guess: Option<String>) -> FoundError {
         // An error is whatever the agent sent, so it is checked before paths enter it.
-        let error = json::parse_value(error.as_str())?;
-        let message = find_first(&self.message, &error).or(guess);
-        match (message, find_first(&self.code, &error)) {
+        let Some(error) = json::parse_value(error.as_str()) else { return FoundError::default() };
+        FoundError { message: find_first(&self.message, &error).or(guess), code: find_first(&self.code, &error) }
+    }
+}
+
+impl FoundError {
+    /// Returns the message with the code behind it; `None` if there is neither.
+    pub(crate) fn into_text(self) -> Option<String> {
+        match (self.message, self.code) {
             (Some(message), Some(code)) => Some(format!("{message} ({code})")),
             (None, Some(code)) => Some(format!("code {code}")),
             (message, None) => message,
@@ -54,7 +67,7 @@ mod tests {
             (r#"{"problem":"#, None, None),
             ("[1]", Some("guess"), Some("guess")),
         ] {
-            let found = paths.find_text(&Json::from_trusted(error), guess.map(str::to_owned));
+            let found = paths.find(&Json::from_trusted(error), guess.map(str::to_owned)).into_text();
             assert_eq!(found.as_deref(), expected, "{error}");
         }
     }

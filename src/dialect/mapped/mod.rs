@@ -19,7 +19,7 @@ mod request_target;
 mod request;
 mod error_paths;
 
-pub(crate) use error_paths::ErrorPaths;
+pub(crate) use error_paths::{ErrorPaths, FoundError};
 pub(crate) use frame_trace::FrameTrace;
 pub(crate) use path::JsonStep;
 use path::PathTree;

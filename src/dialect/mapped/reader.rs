@@ -245,6 +245,9 @@ impl MappedReader {
                     if let Some(value) = self.make(value, frame).filter(has_value)
                         && self.thread[*at].as_ref() != Some(&value)
                     {
+                        if let Some(trace) = &mut self.trace {
+                            trace.add_kept(&self.mapping.thread_names[*at], &value);
+                        }
                         self.new_thread_values.resize(self.thread.len(), None);
                         self.new_thread_values[*at] = Some(value.clone());
                         self.thread[*at] = Some(value);

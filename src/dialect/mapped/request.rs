@@ -59,10 +59,10 @@ impl Mapping {
             true => RequestFault::ConversationLost,
             false => RequestFault::Unsendable(NO_TEMPLATE.to_owned()),
         })?;
-        let target = template.target.make(&scope, &self.thread_names).map_err(|reason| {
-            match thread.is_lost && template.reads_thread {
+        let target = template.target.make(&scope, &self.thread_names).map_err(|fault| {
+            match thread.is_lost && fault.lacks_kept {
                 true => RequestFault::ConversationLost,
-                false => RequestFault::Unsendable(reason),
+                false => RequestFault::Unsendable(fault.reason),
             }
         })?;
         let body = template.body.as_ref().and_then(|body| body.make(&scope)).map(Json::into_owned);

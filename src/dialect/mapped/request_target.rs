@@ -69,9 +69,23 @@ impl RequestTarget {
     }
 }
 
+/// The reason why a target cannot be made.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct TargetFault {
+    pub(super) reason: String,
+    /// whether a value is missing that an earlier run should have kept
+    pub(super) lacks_kept: bool,
+}
+
+impl From<String> for TargetFault {
+    fn from(reason: String) -> Self {
+        TargetFault { reason, lacks_kept: false }
+    }
+}
+
 impl TargetTemplate {
-    /// Fills in the values. Fails with the reason if one would change where the request goes, or cannot be sent.
-    pub(super) fn make(&self, scope: &ValueScope<'_>, thread_names: &[Box<str>]) -> Result<RequestTarget, String> {
+    /// Fills in the values. Fails if one would change where the request goes, or cannot be sent.
+    pub(super) fn make(&self, scope: &ValueScope<'_>, thread_names: &[Box<str>]) -> Result<RequestTarget, TargetFault> {
         let target = RequestTarget {
             path: make_path(&self.path, scope, thread_names)?,
             query: make_query(&self.query, scope)?,
@@ -80,12 +94,12 @@ impl TargetTemplate {
         let fields = target.headers.iter().map(|(name, value)| name.len() + value.len());
         match target.path.len() + target.query.len() + fields.sum::<usize>() {
             ..=MAX_TARGET_LEN => Ok(target),
-            _ => Err(TOO_LONG.to_owned()),
+            _ => Err(TOO_LONG.to_owned().into()),
         }
     }
 }
 
-fn make_path(parts: &[TextPart], scope: &ValueScope<'_>, thread_names: &[Box<str>]) -> Result<String, String> {
+fn make_path(parts: &[TextPart], scope: &ValueScope<'_>, thread_names: &[Box<str>]) -> Result<String, TargetFault> {
     let (mut path, mut decoded) = (String::new(), String::new());
     for part in parts {
         match part {
@@ -97,7 +111,7 @@ fn make_path(parts: &[TextPart], scope: &ValueScope<'_>, thread_names: &[Box<str
                 let text = value_text(scope.get_first(sources))?;
                 let text = text.ok_or_else(|| missing_value(sources, thread_names))?;
                 if has_path_syntax(&text) {
-                    return Err(UNSAFE_PATH.to_owned());
+                    return Err(UNSAFE_PATH.to_owned().into());
                 }
                 path.push_str(&percent_encode(&text));
                 decoded.push_str(&text);
@@ -105,22 +119,23 @@ fn make_path(parts: &[TextPart], scope: &ValueScope<'_>, thread_names: &[Box<str
         }
     }
     // A value that is harmless alone can complete a dot segment.
-    if decoded.split('/').any(has_path_syntax) { Err(UNSAFE_PATH.to_owned()) } else { Ok(path) }
+    if decoded.split('/').any(has_path_syntax) { Err(UNSAFE_PATH.to_owned().into()) } else { Ok(path) }
 }
 
 /// Says which value of a path is missing, and who can mend it.
-fn missing_value(sources: &[ValueSource], thread_names: &[Box<str>]) -> String {
+fn missing_value(sources: &[ValueSource], thread_names: &[Box<str>]) -> TargetFault {
     let kept = sources.iter().find_map(|source| match source {
         ValueSource::Thread(at) => thread_names.get(*at),
         _ => None,
     });
-    match kept {
+    let reason = match kept {
         Some(name) => format!(
             "The path of the agent's request needs `@thread.{name}`, which no earlier run of the thread has kept. If a rule \
              of the dialect file should have, compare the path in its `keep` with what the agent sends."
         ),
         None => "A value of this request that the path of the agent's request needs is missing.".to_owned(),
-    }
+    };
+    TargetFault { reason, lacks_kept: kept.is_some() }
 }
 
 fn make_query(parameters: &[(Box<str>, ValueTemplate)], scope: &ValueScope<'_>) -> Result<String, String> {
@@ -186,7 +201,7 @@ mod tests {
     }
 
     /// A path `/a/.{x}`, a query and a header with the same value.
-    fn make(value: &str) -> [Result<RequestTarget, String>; 3] {
+    fn make(value: &str) -> [Result<RequestTarget, TargetFault>; 3] {
         let slots = [Some(Json::string(value))];
         let scope = ValueScope { slots: &slots, ..ValueScope::default() };
         let place = || vec![ValueSource::Slot(0)];

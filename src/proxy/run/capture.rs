@@ -2,7 +2,7 @@
 
 use super::super::deadlines::now_millis;
 use super::super::run_record::RunRecord;
-use crate::error::Rejection;
+use crate::error::{Rejection, RejectionKind};
 use crate::inspect::{CaptureStep, RunCapture, RunFacts};
 use crate::telemetry::label::RunOutcome;
 use crate::translate::TranslationReport;
@@ -52,6 +52,10 @@ impl OptionalCapture {
         self.update(record);
         let agent_error = record.summary.agent_error.as_deref();
         let (code, message) = match (rejection, agent_error) {
+            // Only dialects are in this cause, and the way out is the operator's.
+            (Some(rejection), _) if rejection.kind == RejectionKind::UpstreamDialect => {
+                (Some(rejection.kind.code().to_owned()), rejection.logged_cause().map(str::to_owned))
+            }
             (Some(rejection), _) => (Some(rejection.kind.code().to_owned()), Some(rejection.message().to_owned())),
             // The agent's message may contain text that the route redacts.
             (None, Some(error)) => (error.code.clone(), (!capture.is_redacted()).then(|| error.message.clone())),

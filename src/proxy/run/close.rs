@@ -3,7 +3,7 @@
 use super::super::closed_run::ClosedRun;
 use super::super::deadlines::now_millis;
 use super::super::run_context::RunContext;
-use super::super::run_end::RunEndReason;
+use super::super::run_end::{RunEndReason, explain_by_dialect, find_foreign_stream};
 use super::{RunTask, StartSender};
 use crate::config::access::{OnExpiry, RouteErrorFormat};
 use crate::error::{Rejection, RejectionKind};
@@ -19,6 +19,8 @@ impl RunTask {
         let abort = matches!(reason, RunEndReason::Expired) && self.context.access.on_token_expiry == OnExpiry::Close;
         let stopped = matches!(reason, RunEndReason::Stopped);
         let (outcome, mut rejection) = reason.into_outcome();
+        let foreign = rejection.as_ref().and_then(|failure| find_foreign_stream(failure, &self.stream));
+        rejection = foreign.map(explain_by_dialect).or(rejection);
         let refused = start_tx.is_some_and(|start_tx| self.send_start(start_tx, rejection.as_ref()));
         // Sends the reason to a client that returns to an abandoned run.
         if outcome == RunOutcome::ClientGone && self.output.is_logged() {
@@ -47,6 +49,10 @@ impl RunTask {
         // Also counts what was read without producing an event for the client.
         self.capture.types(self.stream.report_mut());
         self.context.record_metrics(self.stream.report_mut());
+        if let Some(foreign) = foreign {
+            let totals = &mut self.context.record.summary.totals;
+            (totals.foreign, totals.foreign_dialect) = (foreign.events, foreign.looks_like);
+        }
         self.context.record.summary.reader_count = self.output.reader_count();
         self.capture.end(&self.context.record, outcome, rejection.as_ref());
         self.context.record.close(outcome, rejection.as_ref());

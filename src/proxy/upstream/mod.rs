@@ -33,5 +33,5 @@ mod cluster;
 pub(crate) use cluster::Cluster;
 pub(crate) use dialer::Connector;
 pub(super) use request_head::AgentRequestHead;
-pub(super) use session::{EndpointRef, Session};
+pub(super) use session::{EndpointRef, Session, UnservedRequest};
 pub(super) use upstream_request::{AgentOperation, UpstreamRequest};

@@ -11,7 +11,7 @@ use super::upstream_request::{AgentOperation, UpstreamRequest};
 use crate::config::UpstreamConfig;
 use crate::error::{Rejection, RejectionKind};
 use crate::telemetry::trace::UpstreamSpan;
-use http::response;
+use http::{StatusCode, response};
 use pingora_core::BError;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,6 +29,15 @@ pub(in crate::proxy) struct Session {
     pub(super) span: UpstreamSpan,
     /// until it is taken: a waiting run does not keep it
     head: Option<Box<response::Parts>>,
+}
+
+/// The method and the path of a request that the agent does not serve, for the log: without the query, which may have a
+/// key.
+#[derive(Clone, Debug)]
+pub(in crate::proxy) struct UnservedRequest(pub(in crate::proxy) String);
+
+fn is_unserved(status: StatusCode) -> bool {
+    matches!(status, StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED)
 }
 
 /// The reason why there is no response.
@@ -81,8 +90,16 @@ impl Session {
             AgentOperation::Run(body) | AgentOperation::Start(body) => Some(body.clone()),
             AgentOperation::Events { .. } => None,
         };
-        match self.connection.exchange.send(&head, body).await {
-            Ok(()) => self.read_response_head().await,
+        let sent = self.connection.exchange.send(&head, body).await;
+        match sent {
+            Ok(()) => {
+                self.read_response_head().await?;
+                if let Some(response) = self.head.as_mut().filter(|response| is_unserved(response.status)) {
+                    let path = head.path().split('?').next().unwrap_or_default();
+                    response.extensions.insert(UnservedRequest(format!("{} {path}", head.method)));
+                }
+                Ok(())
+            }
             // Without the head, the agent has no request: no byte was sent that could start a run.
             Err(SendError { cause, progress: SendProgress::Nothing }) => Err(ExchangeError::from_write(&cause, true)),
             Err(SendError { cause, progress: SendProgress::Head }) => self.read_early_response(&cause).await,
@@ -111,7 +128,7 @@ impl Session {
         Ok(())
     }
 
-    pub(super) fn status(&self) -> Option<http::StatusCode> {
+    pub(super) fn status(&self) -> Option<StatusCode> {
         self.head.as_ref().map(|head| head.status)
     }
 

@@ -77,6 +77,7 @@ impl EventReader {
         let label = kind.map_or(self.dialect.other_label_index(), |kind| self.dialect.label_index(kind));
         sink.report().events_read.add(label);
         self.last_mapped = kind.filter(|kind| *kind != EventType::Raw).or(self.last_mapped);
-        self.last_copy = mapped.copied_content().map(|kind| (label, kind));
+        self.last_copy = u8::try_from(label).ok().zip(mapped.copied_content());
+        self.first_frames.add(self.peer, kind.is_none(), event_line, data);
     }
 }

@@ -1,8 +1,9 @@
-//! A stream of an agent whose dialect is described by a file.
+//! A stream of an agent whose dialect is described by a file, or is unknown.
 
 use super::{Stream, StreamError};
 use crate::dialect::{ThreadState, ThreadValues};
 use crate::translate::RunIds;
+use crate::translate::foreign_stream::UnknownFrames;
 use crate::translate::frame_reader::AgentFrame;
 
 impl Stream {
@@ -20,6 +21,11 @@ impl Stream {
             self.stages.retained_bytes = None;
         }
         values
+    }
+
+    /// Returns the agent's frames, if its dialect knows none of them.
+    pub(crate) fn unknown_frames(&self) -> Option<&UnknownFrames> {
+        self.reader.unknown_frames()
     }
 
     /// Reads one unframed event with the name that its `event:` line had.

@@ -6,11 +6,13 @@ use super::rule::{Rule, RuleSeverity};
 use super::value::{self, VerifyProblem};
 use super::{chunks, order, producer_checks};
 use crate::codec::json;
-use crate::dialect::{Dialect, PeerDialect, find_retired_row};
+use crate::dialect::{Dialect, FrameTrace, PeerDialect, find_retired_row};
 use crate::event::run::ItemAction;
 use crate::event::{Event, EventRepair, EventType, Field, Json, MemberKey, input, retired};
 use crate::translate::EventSink;
 use crate::translate::detect;
+use crate::translate::explain_trace::TraceEntry;
+use crate::translate::foreign_stream::{FirstFrames, UnknownFrames};
 use crate::translate::reader::EventReader;
 use crate::translate::report::{EventCounts, TranslationReport};
 use serde_json::value::RawValue;
@@ -31,6 +33,7 @@ pub(super) struct EventChecks {
     thinking: [Option<Json<'static>>; 2],
     minted_ids: u64,
     reported_line_endings: bool,
+    first_frames: FirstFrames,
     last_line: u64,
     pub(crate) summary: VerifySummary,
 }
@@ -39,6 +42,17 @@ pub(super) struct EventChecks {
 struct ReaderOutput {
     events: Vec<Event<'static>>,
     report: TranslationReport,
+}
+
+impl ReaderOutput {
+    /// Returns what the rules of a dialect file did with the last frame; `None` for another dialect.
+    fn take_trace(&mut self) -> Option<FrameTrace> {
+        let entries = self.report.trace.take()?.entries;
+        entries.into_iter().find_map(|entry| match entry {
+            TraceEntry::Mapped(trace) => Some(trace),
+            _ => None,
+        })
+    }
 }
 
 impl EventSink for ReaderOutput {
@@ -74,6 +88,7 @@ impl EventChecks {
             thinking: [None, None],
             minted_ids: 0,
             reported_line_endings: false,
+            first_frames: FirstFrames::default(),
             last_line: 1,
             summary: VerifySummary::default(),
         }
@@ -106,7 +121,8 @@ impl EventChecks {
             self.reported_line_endings = true;
             self.report_stream_problem(Rule::LineEndings, line, "lines end with a carriage return", out);
         }
-        self.check_frame(SplitFrame::from_data(&data, line), out);
+        let event_line = block.text.lines().find_map(|line| line.strip_prefix("event:")).map(str::trim);
+        self.check_frame(SplitFrame { event_line, ..SplitFrame::from_data(&data, line) }, out);
         // Truncated data is not JSON, which was already reported.
         if !block.is_terminated && !block.text.ends_with('\n') && serde_json::from_str::<&RawValue>(&data).is_ok() {
             self.report_stream_problem(Rule::Unterminated, line, "the input ends in the line of its last event", out);
@@ -127,7 +143,8 @@ impl EventChecks {
             let kind = Cow::Owned(finding::sanitize(event_line.unwrap_or_default()));
             let location = FindingLocation { line, event: self.summary.events, kind };
             let mut problems = Vec::new();
-            self.check_foreign(event_line, data, &mut problems);
+            let is_known = self.check_foreign(event_line, data, &mut problems);
+            self.first_frames.add(PeerDialect::new(self.dialect), !is_known, event_line, data);
             return self.report_problems(&location, problems, out);
         }
         let object = json::parse_open_object(data);
@@ -138,15 +155,17 @@ impl EventChecks {
         }
         let location = FindingLocation { line, event: self.summary.events, kind };
         let mut problems = Vec::new();
+        let mut is_known = false;
         match object {
             Err(error) => problems.push(diagnose_unreadable(data, &error)),
             Ok(object) if object.kind.as_ref().and_then(Json::text).is_none_or(|kind| kind.is_empty()) => {
                 let found = object.kind.as_ref().map_or_else(|| "it is missing".to_owned(), finding::describe);
                 problems.push(VerifyProblem { rule: Rule::NoType, path: format!("/{}", json::TYPE), found });
             }
-            Ok(_) if self.reader.is_some() => self.check_foreign(None, data, &mut problems),
-            Ok(object) => self.check_native(object, &mut problems),
+            Ok(_) if self.reader.is_some() => is_known = self.check_foreign(None, data, &mut problems),
+            Ok(object) => is_known = self.check_native(object, &mut problems),
         }
+        self.first_frames.add(PeerDialect::new(self.dialect), !is_known, event_line, data);
         self.report_problems(&location, problems, out);
     }
 
@@ -161,7 +180,8 @@ impl EventChecks {
         }
     }
 
-    fn check_native(&mut self, object: json::JsonObject<'_>, problems: &mut Vec<VerifyProblem>) {
+    /// Checks an event of AG-UI. Returns false if AG-UI has no such event.
+    fn check_native(&mut self, object: json::JsonObject<'_>, problems: &mut Vec<VerifyProblem>) -> bool {
         let wire = object.kind.as_ref().and_then(Json::text).unwrap_or_default().into_owned();
         match (EventType::from_wire(&wire), retired::find_by_wire(&wire)) {
             (Some(kind), _) => self.check_canonical(Event { kind, members: object.members, source: None }, problems),
@@ -175,12 +195,16 @@ impl EventChecks {
                     self.convert_retired(retired, Event { kind: retired.kind, members: object.members, source: None });
                 self.check_canonical(event, problems);
             }
-            (None, None) => problems.push(VerifyProblem {
-                rule: Rule::UnknownEvent,
-                path: String::new(),
-                found: "AG-UI 1.0 has no such event".to_owned(),
-            }),
+            (None, None) => {
+                problems.push(VerifyProblem {
+                    rule: Rule::UnknownEvent,
+                    path: String::new(),
+                    found: "AG-UI 1.0 has no such event".to_owned(),
+                });
+                return false;
+            }
         }
+        true
     }
 
     /// Converts a retired event as the client does: "Translated with minted UUIDs … CONTENT/END without opener: minted
@@ -208,10 +232,11 @@ impl EventChecks {
         event
     }
 
-    /// Checks a frame of another dialect through the gateway's reader.
-    fn check_foreign(&mut self, event_line: Option<&str>, data: &str, problems: &mut Vec<VerifyProblem>) {
+    /// Checks a frame of another dialect through the gateway's reader. Returns false if the dialect does not know it.
+    fn check_foreign(&mut self, event_line: Option<&str>, data: &str, problems: &mut Vec<VerifyProblem>) -> bool {
         let report = &mut self.reader_output.report;
         report.broken_rule = None;
+        report.trace = self.dialect.mapping.map(|_| Box::default());
         let unknown = |report: &TranslationReport| {
             [EventRepair::UnknownType, EventRepair::ForeignType]
                 .map(|repair| u64::from(report.repairs[repair as usize]))
@@ -223,17 +248,22 @@ impl EventChecks {
             reader.read_frame(event_line, data, &mut self.reader_output);
         }
         let mut report = |rule, found| problems.push(VerifyProblem { rule, path: String::new(), found });
-        if unknown(&self.reader_output.report) != before {
-            let found = match self.dialect.mapping {
-                Some(_) => "no rule of the file applies to it, so that it is passed on as RAW",
-                None => "it is passed on inside a CUSTOM event",
+        let is_known = unknown(&self.reader_output.report) == before;
+        if !is_known {
+            let found = match self.reader_output.take_trace().map(|trace| trace.describe_lines()) {
+                Some(Some(lines)) => {
+                    format!("the rule of {lines} finds no value in it, so that it is passed on as RAW")
+                }
+                Some(None) => "no rule of the file applies to it, so that it is passed on as RAW".to_owned(),
+                None => "it is passed on inside a CUSTOM event".to_owned(),
             };
-            report(Rule::ForeignEvent, found.to_owned());
+            report(Rule::ForeignEvent, found);
         }
         if let Some(breach) = self.reader_output.report.broken_rule {
             report(Rule::Mended, format!("{} ({})", breach.rule, breach.label));
         }
         self.check_read_events(problems);
+        is_known
     }
 
     fn check_read_events(&mut self, problems: &mut Vec<VerifyProblem>) {
@@ -264,11 +294,21 @@ impl EventChecks {
         if broken {
             return;
         }
+        // Events that cannot be read at all are reported as such.
+        if let Some(unknown) = self.first_frames.unknown_frames().filter(|_| self.summary.is_accepted()) {
+            let found = unknown.explain(&[]).to_string();
+            self.report_stream_problem(Rule::WrongDialect, line, &found, out);
+        }
         if self.summary.events == 0 {
             self.report_stream_problem(Rule::NoEvents, line, "the input has no event", out);
         } else if !self.order.is_over() {
             self.report_stream_problem(Rule::Truncated, line, "the input ends before the run does", out);
         }
+    }
+
+    /// Returns the frames, if the dialect knows none of them.
+    pub(crate) fn unknown_frames(&self) -> Option<&UnknownFrames> {
+        self.first_frames.unknown_frames()
     }
 
     pub(crate) fn report_stream_problem(&mut self, rule: Rule, line: u64, found: &str, out: &mut Vec<Finding>) {

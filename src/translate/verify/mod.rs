@@ -26,6 +26,7 @@ pub use rule::{Rule, RuleSeverity};
 
 use crate::codec::json;
 use crate::dialect::PeerDialect;
+use crate::translate::foreign_stream::UnknownFrames;
 use checks::EventChecks;
 use frame::{BlockSplitter, BlockTooLarge, SplitFrame, StandardSplitter};
 
@@ -166,6 +167,11 @@ impl Verifier {
     #[must_use]
     pub fn summary(&self) -> &VerifySummary {
         &self.checks.summary
+    }
+
+    /// Returns the frames, if the dialect knows none of them.
+    pub(crate) fn unknown_frames(&self) -> Option<&UnknownFrames> {
+        self.checks.unknown_frames()
     }
 
     fn current_line(&self) -> u64 {

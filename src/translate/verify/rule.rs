@@ -98,6 +98,7 @@ rules! {
     InvalidArguments Warning "invalid-arguments" "the arguments of a finished call must be one JSON text (§3.3)";
     CustomName Warning "custom-name" "a custom name must have a prefix: names without one are reserved for the protocol (§4.3)";
     // Other dialects.
+    WrongDialect Violation "wrong-dialect" "at least one event must be of this dialect";
     ForeignEvent Warning "foreign-event" "the event is not one of this dialect";
     Mended Warning "mended" "the gateway has to repair this to read it";
 }
@@ -112,7 +113,7 @@ mod tests {
         let names: HashSet<_> = Rule::ALL.iter().map(|rule| rule.label()).collect();
         assert_eq!(names.len(), Rule::ALL.len());
         for rule in Rule::ALL {
-            let ours = matches!(rule, Rule::TooComplex | Rule::ForeignEvent | Rule::Mended);
+            let ours = matches!(rule, Rule::TooComplex | Rule::WrongDialect | Rule::ForeignEvent | Rule::Mended);
             assert_eq!(rule.text().contains('§'), !ours, "{}", rule.label());
         }
     }

@@ -1,7 +1,7 @@
 //! Every byte of every stream, in process.
 
 use super::super::golden::{Case, cases, translate_stream};
-use super::{BodyEnd, TRUNCATED, TruncatedRun, frame_data, is_terminal, run_truncated};
+use super::{BodyEnd, TRUNCATED, TruncatedRun, UNKNOWN, frame_data, is_terminal, run_truncated};
 use diglot::codec::Framing;
 use diglot::codec::sse::{SseDecoder, SseLimits, SseStep};
 use diglot::dialect::{AG_UI, PeerDialect};
@@ -87,7 +87,7 @@ impl AgentStream {
         if terminal != 1 || !is_terminal(last) {
             return Some(format!("{terminal} terminal events, at the end {last}"));
         }
-        let ours = last.contains(TRUNCATED.0) && last.contains("RUN_ERROR");
+        let ours = [TRUNCATED, UNKNOWN].iter().any(|(code, _)| last.contains(code)) && last.contains("RUN_ERROR");
         if agent_ending.is_none() != ours {
             return Some(format!("the agent sent {agent_ending:?}, and the client receives {last}"));
         }

@@ -67,6 +67,15 @@ fn a_repair_names_its_rule_and_a_held_event_the_row_that_writes_it() {
 }
 
 #[test]
+fn rows_name_what_is_kept() {
+    let kept = vec!["session = \"s-1\"".to_owned(), "flow = 2".to_owned()];
+    let row = RowLine { cause: "nothing".to_owned(), kept, ..RowLine::default() };
+    let text = PairText { columns: 90, colored: false, side: TapSide::Both };
+    let text = text.format_row(7, &row, &RunCounts::default()).join("\n");
+    assert!(text.contains("= kept for the thread: session = \"s-1\", flow = 2"), "{text}");
+}
+
+#[test]
 fn the_end_names_a_large_event_and_an_unusual_form() {
     let mut counts = RunCounts::default();
     let text = "x".repeat(2_500_000);

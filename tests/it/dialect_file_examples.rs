@@ -1,0 +1,105 @@
+//! Examples of dialect files: what a run keeps for the later ones of its thread, and what becomes of error answers.
+
+use super::dialect_file_tools::{BYE, Printed, run, utf8};
+use super::support::client::{post, send_request};
+use super::support::gateway::{Process, TempFile, diglot};
+use serde_json::json;
+
+/// A dialect file that keeps the session of a thread, and says where errors have their text.
+const KEEPING: &str = r#"
+name: acme
+error: {message: problem.why, code: problem.no}
+events:
+  - when: {"@event": hello}
+    keep: {session: "{session}", flow: "{flow}"}
+  - when: {"@event": bye}
+    done: true
+tests:
+  - name: a new session
+    thread: {session: s-1}
+    stream: |
+      event: hello
+      data: {"session":"s-2"}
+
+      event: bye
+      data: {}
+
+    events:
+      - {type: RUN_STARTED, threadId: t1, runId: r1}
+      - {type: RUN_FINISHED, threadId: t1, runId: r1}
+    keep: {session: s-2}
+  - name: too many
+    status: 429
+    answer: {problem: {why: slow down, no: 7}}
+    events: [{type: RUN_ERROR, message: slow down (7), code: upstream_status}]
+  - name: an error with the status of a success
+    status: 200
+    answer: {problem: {no: 8}}
+    events: [{type: RUN_ERROR, message: code 8, code: upstream_content_type}]
+  - name: an error as a stream
+    status: 500
+    answer: |
+      data: {"problem":{"why":"busy"}}
+
+    events: [{type: RUN_ERROR, message: busy, code: upstream_status}]
+  - name: an error without JSON
+    status: 502
+    answer: Traceback
+    events: [{type: RUN_ERROR, message: The agent answered with status 502., code: upstream_status}]
+"#;
+
+#[test]
+fn examples_state_what_is_kept_and_what_becomes_of_errors() {
+    let test = |text: &str| {
+        let file = TempFile::new(text);
+        let Printed { code, out, .. } = run(&["check", "--test", utf8(file.path())], "");
+        (code, out)
+    };
+    let (code, out) = test(KEEPING);
+    assert!(code == Some(0) && out.ends_with(": 5 examples passed\n"), "{out}");
+    let kept = "  keep: expected {\"session\":\"s-3\"}\n             got {\"session\":\"s-2\"}\n";
+    for (right, wrong, expected) in [
+        ("keep: {session: s-2}", "keep: {session: s-3}", kept),
+        ("keep: {session: s-2}", "keep: {}", "keep: expected {}\n"),
+        ("thread: {session: s-1}", "thread: {session: s-2}", "got {}\n"),
+        ("slow down (7)", "slow down", "event 1: expected "),
+        ("status: 429", "status: 200", "upstream_content_type"),
+        ("status: 429", "status: 42", "must be an HTTP status"),
+        ("    status: 429\n", "", "an answer needs its HTTP status"),
+        ("keep: {session: s-2}", "keep: {sesion: s-2}", "no rule keeps `sesion`"),
+    ] {
+        let (code, out) = test(&KEEPING.replace(right, wrong));
+        assert!(code != Some(0) && out.contains(expected), "{wrong}: {out}");
+    }
+    let file = TempFile::new(KEEPING);
+    let stream = format!("event: hello\ndata: {{\"session\":\"s-2\",\"flow\":\"{}\"}}\n\n{BYE}", "x".repeat(200));
+    let Printed { err, .. } = run(&["translate", "--explain", "--from", utf8(file.path()), "--to", "ag-ui"], &stream);
+    assert!(err.contains(r#"; kept for the thread: session = "s-2", flow = "xxx"#) && err.contains("xx…"), "{err}");
+}
+
+#[tokio::test]
+async fn the_mock_of_a_configuration_answers_with_the_error_of_its_file() {
+    let plain = KEEPING.replace("events:\n  - when", "request: {body: {q: \"{@user_text}\"}}\nevents:\n  - when");
+    let file = TempFile::new(&plain);
+    let config = TempFile::new(&format!(
+        "dialect_files: [{}]\nroutes: [{{path: /a, client: ag-ui, agent: acme, upstream: \"http://h/\"}}, {{path: /b, client: ag-ui, agent: hai, upstream: \"http://h/\"}}]\n",
+        file.path().display()
+    ));
+    let named = format!("{}#acme", utf8(config.path()));
+    let mut mock = Process::start(diglot().args(["mock-agent", "--dialect", &named]), true);
+    let line = mock.line().await.expect("its address");
+    let url = line.strip_prefix("agent acme http://").expect("its address").trim_end_matches('/').to_owned();
+    let send = async |text: &str| {
+        let body = json!({"q": text}).to_string();
+        send_request(url.parse().expect("an address"), post("/", "", &body)).await
+    };
+    let refused = send("status, please").await;
+    assert_eq!((refused.status, refused.text()), (429, r#"{"problem":{"why":"slow down","no":7}}"#));
+    assert_eq!(send("an error").await.status, 429, "without a stream that fails");
+    assert_eq!(send("AN ERROR AS A STREAM").await.status, 500);
+    // A name within a word is none.
+    assert_eq!(send("too manyfold").await.status, 200);
+    assert_eq!(send("too many!").await.status, 429);
+    let Printed { code, err, .. } = run(&["mock-agent", "--dialect", &format!("{}#hai", utf8(config.path()))], "");
+    assert!(code == Some(2) && err.contains("has no examples with which it could answer"), "{err}");
+}
