@@ -3,7 +3,6 @@
 use super::registered_waker::RegisteredWaker;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::{Instant, Sleep};
 
@@ -39,7 +38,6 @@ pub(super) struct RunDeadlines {
     /// since when the agent is not read; its deadlines are paused
     paused_since: Option<Instant>,
     timer: Pin<Box<Sleep>>,
-    timer_at: Instant,
     timer_waker: RegisteredWaker,
     /// the deadlines have changed since the timer was set
     is_timer_stale: bool,
@@ -49,7 +47,6 @@ impl RunDeadlines {
     pub(super) fn new(keep_alive: Duration, idle_limit: Duration) -> Self {
         let now = Instant::now();
         let timer = Box::pin(tokio::time::sleep(keep_alive.min(idle_limit)));
-        let timer_at = timer.deadline();
         RunDeadlines {
             keep_alive,
             last_write: now,
@@ -60,7 +57,6 @@ impl RunDeadlines {
             fixed: Vec::new(),
             paused_since: None,
             timer,
-            timer_at,
             timer_waker: RegisteredWaker::default(),
             is_timer_stale: false,
         }
@@ -157,15 +153,7 @@ impl RunDeadlines {
         let deadlines = self.agent_deadlines().into_iter().chain([self.next_deadline()]).flatten();
         let next = deadlines.map(|deadline| deadline.at).fold(self.last_write + self.keep_alive, Instant::min);
         self.timer.as_mut().reset(next);
-        self.timer_at = next;
         self.timer_waker.clear();
-    }
-
-    fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.timer_waker.wakes(cx) && Instant::now() < self.timer_at {
-            return Poll::Pending;
-        }
-        self.timer_waker.poll(self.timer.as_mut(), cx)
     }
 
     /// Waits for the timer. Returns `true` if a keep-alive is due.
@@ -173,7 +161,8 @@ impl RunDeadlines {
         if std::mem::take(&mut self.is_timer_stale) {
             self.reset_timer();
         }
-        poll_fn(|cx| self.poll_timer(cx)).await;
+        poll_fn(|cx| self.timer_waker.poll(self.timer.as_mut(), cx)).await;
+        self.timer_waker.clear();
         let now = Instant::now();
         if let Some(kind) = self.find_expired(now) {
             return Err(kind);

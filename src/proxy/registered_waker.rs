@@ -1,27 +1,48 @@
-//! Remembers which task a waiting future will wake, so that a task that other things wake far more often need not look
-//! at that future each time: it is in memory that no event of the run has touched.
+//! Polls a waiting future only if it has woken its task. A task that other things wake far more often need not look at
+//! the future each time: it is in memory that no event of the run has touched.
 
 use std::future::Future;
-use std::pin::{Pin, pin};
-use std::task::{Context, Poll, Waker};
-use tokio::task::coop::unconstrained;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 
-/// The waker of the last poll, if the future was pending and is unchanged.
+/// The task that the future wakes, and whether it has.
 #[derive(Debug, Default)]
-pub(super) struct RegisteredWaker(Option<Waker>);
+pub(super) struct RegisteredWaker(Option<Arc<TaskWaker>>);
 
-impl RegisteredWaker {
-    /// Returns whether the future will wake the task of `cx` without another poll.
-    pub(super) fn wakes(&self, cx: &Context<'_>) -> bool {
-        self.0.as_ref().is_some_and(|waker| waker.will_wake(cx.waker()))
+#[derive(Debug)]
+struct TaskWaker {
+    task: Waker,
+    is_woken: AtomicBool,
+}
+
+impl Wake for TaskWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
     }
 
-    /// Polls the future, even if the task has used up its share of the thread: otherwise, tokio would not keep the
-    /// waker.
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.is_woken.store(true, Ordering::Release);
+        self.task.wake_by_ref();
+    }
+}
+
+impl RegisteredWaker {
+    /// Polls the future at first, in another task, and after it has woken the task.
     pub(super) fn poll<F: Future + ?Sized>(&mut self, future: Pin<&mut F>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        let polled = pin!(unconstrained(future)).poll(cx);
-        self.0 = polled.is_pending().then(|| cx.waker().clone());
-        polled
+        let waker = match &self.0 {
+            Some(known) if known.task.will_wake(cx.waker()) => {
+                // Before the poll, since the future may wake the task during it.
+                if !known.is_woken.swap(false, Ordering::AcqRel) {
+                    return Poll::Pending;
+                }
+                Arc::clone(known)
+            }
+            _ => Arc::new(TaskWaker { task: cx.waker().clone(), is_woken: AtomicBool::new(false) }),
+        };
+        self.0 = Some(Arc::clone(&waker));
+        future.poll(&mut Context::from_waker(&waker.into()))
     }
 
     /// Requires another poll, since the future has changed.
@@ -33,44 +54,62 @@ impl RegisteredWaker {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use futures_util::task::noop_waker;
     use std::future::poll_fn;
-    use std::time::Duration;
-    use tokio::task::coop::consume_budget;
-    use tokio::time::{sleep, timeout};
+    use tokio::sync::Notify;
 
-    const SHORT: Duration = Duration::from_millis(5);
-    const LONG: Duration = Duration::from_secs(60);
-
-    /// The task first uses up its share, as a run does whose agent always has data ready.
-    #[tokio::test(start_paused = true)]
-    async fn a_future_that_was_polled_once_wakes_its_task() {
-        let mut timer = Box::pin(sleep(SHORT));
-        let mut waker = RegisteredWaker::default();
-        let mut polls = 0;
-        let fired = poll_fn(|cx| {
-            while polls == 0 && pin!(consume_budget()).poll(cx).is_ready() {}
-            if waker.wakes(cx) && !timer.is_elapsed() {
-                return Poll::Pending;
+    /// Returns how often the future is polled by these tasks, in this order, of which some follow a wake-up.
+    fn count_polls(tasks: &[(&Waker, bool)]) -> usize {
+        let (notify, mut polls, mut waker) = (Notify::new(), 0, RegisteredWaker::default());
+        let mut notified = Box::pin(async {
+            loop {
+                notify.notified().await;
             }
-            polls += 1;
-            waker.poll(timer.as_mut(), cx)
         });
-        timeout(LONG, fired).await.expect("a wake-up");
-        assert_eq!(polls, 2);
+        for (task, is_woken) in tasks {
+            if *is_woken {
+                notify.notify_waiters();
+            }
+            let future = poll_fn(|cx| {
+                polls += 1;
+                notified.as_mut().poll(cx)
+            });
+            let polled: Poll<()> = waker.poll(std::pin::pin!(future), &mut Context::from_waker(task));
+            assert!(polled.is_pending());
+        }
+        polls
     }
 
-    #[tokio::test]
-    async fn requires_a_poll_in_another_task_and_after_a_change() {
-        let (mut timer, mut waker) = (Box::pin(sleep(LONG)), RegisteredWaker::default());
-        let pending = poll_fn(|cx| Poll::Ready((waker.poll(timer.as_mut(), cx).is_pending(), waker.wakes(cx)))).await;
-        assert_eq!(pending, (true, true));
-        assert!(!waker.wakes(&Context::from_waker(Waker::noop())));
-        waker.clear();
-        assert!(poll_fn(|cx| Poll::Ready(!waker.wakes(cx))).await);
-        let ready = poll_fn(|cx| {
-            let is_ready = waker.poll(pin!(async {}), cx).is_ready();
-            Poll::Ready((is_ready, waker.wakes(cx)))
+    struct OtherTask;
+
+    impl Wake for OtherTask {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    #[test]
+    fn polls_only_a_future_that_has_woken_the_task() {
+        let (one, other) = (noop_waker(), Waker::from(Arc::new(OtherTask)));
+        assert_eq!(count_polls(&[(&one, false), (&one, false), (&one, false)]), 1);
+        assert_eq!(count_polls(&[(&one, false), (&one, true), (&one, false), (&one, true)]), 3);
+        assert_eq!(count_polls(&[(&one, false), (&other, false), (&other, false), (&one, false)]), 3);
+    }
+
+    #[test]
+    fn polls_again_after_a_change_and_a_wake_up_during_a_poll() {
+        let (mut waker, mut polls, task) = (RegisteredWaker::default(), 0, noop_waker());
+        let mut future = poll_fn(|cx| {
+            polls += 1;
+            if polls == 1 {
+                cx.waker().wake_by_ref();
+            }
+            Poll::<()>::Pending
         });
-        assert_eq!(ready.await, (true, false));
+        let mut cx = Context::from_waker(&task);
+        for _ in 0..4 {
+            assert!(waker.poll(Pin::new(&mut future), &mut cx).is_pending());
+        }
+        waker.clear();
+        assert!(waker.poll(Pin::new(&mut future), &mut cx).is_pending());
+        assert_eq!(polls, 3);
     }
 }

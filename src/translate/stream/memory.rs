@@ -1,4 +1,4 @@
-//! What a stream retains of its run, and the limits on that.
+//! Counts what a stream retains of its run, and limits that.
 
 use super::{Stream, StreamStages};
 use crate::translate::memory_limits;
