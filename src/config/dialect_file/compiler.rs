@@ -1,11 +1,12 @@
 //! The state of a compilation, and the keys of the file.
 
 use super::compiled::DialectFile;
+use crate::codec::json::JsonStep;
 use crate::config::dialect_text::{RESERVED_NAMES, is_dialect_name};
 use crate::config::problem::{ConfigProblem, ConfigProblems, SourcePosition, did_you_mean};
 use crate::config::spanned_tree::{MapEntry, NodeValue, TreeNode, TreeScalar, TreeScalarKind, join_key};
 use crate::config::substitution::{SubstitutionError, expand};
-use crate::dialect::{self, JsonStep, MappedDialect, Mapping, RuleEffect};
+use crate::dialect::{self, MappedDialect, Mapping, RuleEffect};
 use crate::event::{EventType, Json};
 
 pub(super) const FILE_KEYS: &[&str] = &["name", "payload", "request", "events", "error", "tests"];
@@ -93,7 +94,7 @@ impl<'c> DialectCompiler<'c> {
                 ),
             ),
         }
-        self.mapping.find_text_copies();
+        self.mapping.finish_rules();
         self.check_ends(root);
         if let Some(request) = root.entry("request") {
             self.compile_requests(At { node: &request.value, path: "request" });

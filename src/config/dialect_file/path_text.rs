@@ -1,8 +1,9 @@
 //! Paths as a dialect file writes them: `choices[0].delta.content`, `@item.id`, `$["odd name"].x`.
 
 use super::compiler::{At, DialectCompiler, PathUse};
+use crate::codec::json::JsonStep;
 use crate::config::problem::did_you_mean;
-use crate::dialect::{JsonStep, ValueSource};
+use crate::dialect::ValueSource;
 
 /// The named places of frames and requests.
 const FRAME_ROOTS: &[&str] = &["@event", "@data", "@item", "@run", "@thread", "@thread_id", "@run_id"];

@@ -1,9 +1,10 @@
 //! The requests of a dialect file, and the members of its agent's errors.
 
 use super::compiler::{At, DialectCompiler, PathUse};
+use crate::codec::json::JsonStep;
 use crate::config::scalar;
 use crate::config::spanned_tree::{NodeValue, join_key};
-use crate::dialect::{ErrorPaths, JsonStep, RequestTemplate, TargetTemplate, TextPart, ValueTemplate, is_field_value};
+use crate::dialect::{ErrorPaths, RequestTemplate, TargetTemplate, TextPart, ValueTemplate, is_field_value};
 use http::header;
 
 pub(super) const REQUEST_KEYS: &[&str] = &["when", "has", "lacks", "path", "query", "headers", "body"];

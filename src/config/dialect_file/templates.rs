@@ -3,7 +3,7 @@
 use super::compiler::{At, DialectCompiler, PathUse, literal_json, position_of};
 use crate::config::problem::{did_you_mean, nearest};
 use crate::config::spanned_tree::{MapEntry, NodeValue, TreeScalarKind, join_key};
-use crate::dialect::{Condition, ItemRule, TextPart, ValueSource, ValueTemplate, ValueTest};
+use crate::dialect::{ComparedWord, Condition, ItemRule, TextPart, ValueSource, ValueTemplate, ValueTest};
 use crate::event::Json;
 
 /// Keys of a mapping that is not an object but a way to make a value.
@@ -187,12 +187,12 @@ impl DialectCompiler<'_> {
         Some(CompiledCondition::Of(Condition { source, test: test.clone() }))
     }
 
-    fn compile_words(&mut self, at: At<'_>) -> Option<Vec<Json<'static>>> {
+    fn compile_words(&mut self, at: At<'_>) -> Option<Vec<ComparedWord>> {
         let mut words = Vec::new();
         for (item, path) in self.list_items(at) {
             match &item.value {
-                NodeValue::Scalar(word) => words.push(literal_json(word)),
-                NodeValue::Empty => words.push(Json::NULL),
+                NodeValue::Scalar(word) => words.push(ComparedWord::new(literal_json(word))),
+                NodeValue::Empty => words.push(ComparedWord::new(Json::NULL)),
                 _ => {
                     let hint = "write a text, a number, true or false, or a list of them; `has` asks for any value";
                     self.report(&path, position_of(item), "must be a value to compare with", hint);
@@ -210,7 +210,7 @@ impl DialectCompiler<'_> {
     /// Reports conditions that exclude each other.
     fn check_contradiction(&mut self, at: At<'_>, conditions: &[Condition]) {
         let excludes = |own: &Condition, other: &Condition| {
-            let is_empty = |word: &Json<'_>| !crate::dialect::has_value(word);
+            let is_empty = |word: &ComparedWord| !crate::dialect::has_value(&word.value);
             own.source == other.source
                 && match (&own.test, &other.test) {
                     (ValueTest::Has, ValueTest::Lacks) => true,
