@@ -12,7 +12,7 @@ use super::message_kind::MessageKind;
 use super::restored_ids::original_call_ids;
 use super::{MessageIdMap, MessageStart, rename_member};
 use crate::codec::json;
-use crate::event::input::{CALL_SUFFIX, INTERRUPTS, MessageMembers, PENDING_CALLS};
+use crate::event::input::{INTERRUPTS, MessageMembers, PENDING_CALLS};
 use crate::event::{Event, EventRepair, EventType, Field, Json, MemberKey, get, set};
 use crate::translate::call_arguments::edit_calls;
 use crate::translate::carry::{self, GATEWAY_KEY};
@@ -70,13 +70,13 @@ impl CallIdMap {
     }
 
     /// Lets the next start of a call begin another one if the client's has a result. Returns about the bytes that it
-    /// keeps.
-    pub(super) fn end_answered(&mut self, event: &Event<'_>, is_answered: impl Fn(&Json<'_>) -> bool) -> usize {
-        let Some(id) = event.get(Field::ToolCallId) else { return 0 };
+    /// keeps for it, and `None` if no other call begins.
+    pub(super) fn end_answered(&mut self, event: &Event<'_>, is_answered: impl Fn(&Json<'_>) -> bool) -> Option<usize> {
+        let id = event.get(Field::ToolCallId)?;
         if !is_answered(self.last_name(id).as_ref().unwrap_or(id)) {
-            return 0;
+            return None;
         }
-        let Some(text) = id.text().filter(|text| self.0.has_room_for(text)) else { return 0 };
+        let text = id.text().filter(|text| self.0.has_room_for(text))?;
         self.0.id_use = IdUse::REPEATED;
         self.0.claims.update(Box::from(&*text), |claim| {
             let calls = claim.messages_mut(MessageKind::Call);
@@ -85,7 +85,7 @@ impl CallIdMap {
             }
             calls.has_begun = false;
         });
-        2 * memory_limits::text_cost(id.as_str())
+        Some(2 * memory_limits::text_cost(id.as_str()))
     }
 
     /// Begins another call with arguments that come behind the result of theirs; `start` is the added start.
@@ -95,13 +95,11 @@ impl CallIdMap {
         piece: &mut Event<'_>,
         report: &mut TranslationReport,
     ) -> usize {
-        let Some(name) = piece.get(Field::ToolCallId).and_then(Json::text) else { return 0 };
-        let without_number = name.rsplit_once(':').filter(|(_, number)| number.parse::<u32>().is_ok());
-        let own = without_number.map_or(&*name, |(own, _)| own).strip_suffix(CALL_SUFFIX);
-        let id = Json::string(own.and_then(|own| own.strip_suffix(':')).unwrap_or(&name));
+        let Some(name) = piece.get_owned(Field::ToolCallId) else { return 0 };
+        let id = self.0.agent_id(&name).map_or(name, Json::string);
         start.set(Field::ToolCallId, id.clone());
         piece.set(Field::ToolCallId, id);
-        let kept = self.end_answered(start, |_| true) + self.rename_start(start, false, report);
+        let kept = self.end_answered(start, |_| true).unwrap_or_default() + self.rename_start(start, false, report);
         self.rename_reference(piece, Field::ToolCallId, report);
         kept
     }
@@ -121,7 +119,7 @@ impl CallIdMap {
             }
             rename_member(event, Field::ToolCallId, name, report);
         }
-        // Each id is the key of an entry and its first name.
+        // Each id is the key of an entry, and its first name or the id of which it was made.
         (self.0.claims.len() - count) * 2 * memory_limits::text_cost(id.as_str())
     }
 
