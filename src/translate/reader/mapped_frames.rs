@@ -44,7 +44,7 @@ impl EventReader {
 
     /// Returns whether the `event:` line of a frame may decide what the frame means.
     pub(crate) fn reads_event_line(&self) -> bool {
-        self.mapped.is_some()
+        self.dialect.mapping.is_some_and(|mapping| mapping.reads_event_line)
     }
 
     pub(crate) fn varying_members(&self) -> VaryingMembers<'static> {
