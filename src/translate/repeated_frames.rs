@@ -14,7 +14,7 @@
 //! (`is_plain_text` lists them); what is known stays known if its output has the same form. Tests compare whole streams
 //! with and without it.
 
-use super::frame_text::{is_plain_text, is_same_time_form, string_length, text_length};
+use super::frame_text::{is_plain_text, is_same_number_form, string_length, text_length};
 use crate::event::EventType;
 use std::borrow::Cow;
 use std::ops::Range;
@@ -125,7 +125,7 @@ enum ValueKind {
     /// without its quotes; with escapes if the engine was seen to copy them
     Text { has_escapes: bool },
     /// digits, as many as were seen
-    Time,
+    Number,
 }
 
 /// A scalar in the text of a JSON value.
@@ -188,8 +188,8 @@ impl RepeatedFrames {
                 // The rules of a file may compare a time.
                 let is_time = translated.copies_time && new.name == TIME_MEMBER && members.read.is_none();
                 let is_free = is_time || !members.is_read(new.name);
-                let may_differ = is_free && is_same_time_form(was, is);
-                may_differ.then_some(ValueKind::Time)?
+                let may_differ = is_free && is_same_number_form(was, is);
+                may_differ.then_some(ValueKind::Number)?
             };
             values.push(FrameValue { range: new.range.clone(), kind });
         }
@@ -263,9 +263,9 @@ impl RepeatedFrames {
             }
             at = match value.kind {
                 ValueKind::Text { has_escapes } => start + measure_text(&frame[start..], has_escapes)?,
-                ValueKind::Time => {
+                ValueKind::Number => {
                     let end = start + value.range.len();
-                    is_same_time_form(&self.frame[value.range.clone()], frame.get(start..end)?).then_some(end)?
+                    is_same_number_form(&self.frame[value.range.clone()], frame.get(start..end)?).then_some(end)?
                 }
             };
             *found = (start, at);
