@@ -51,7 +51,7 @@ impl DialectCompiler<'_> {
             }
             PathUse::Frame { .. } => {
                 let steps = if is_root { steps } else { [self.payload.clone(), steps].concat() };
-                self.mapping.note_read(&steps);
+                self.mapping.add_read_members(&steps);
                 Some(ValueSource::Slot(self.mapping.paths.add(&steps)))
             }
         }
@@ -66,7 +66,7 @@ impl DialectCompiler<'_> {
             "item" if scope.has_item() => {
                 let steps = self.parse_steps(at, rest)?;
                 if is_frame {
-                    self.mapping.note_read(&steps);
+                    self.mapping.add_read_members(&steps);
                 }
                 return Some(ValueSource::Item(steps));
             }

@@ -13,8 +13,8 @@ use crate::event::{Field, MemberKey};
 use std::borrow::Cow;
 
 impl Mapping {
-    /// Keeps the names of the members on a path that a rule reads.
-    pub(crate) fn note_read(&mut self, path: &[JsonStep]) {
+    /// Adds the names of the members on a path that a rule reads.
+    pub(crate) fn add_read_members(&mut self, path: &[JsonStep]) {
         for step in path {
             let JsonStep::Member(name) = step else { continue };
             if !self.read_members.iter().any(|read| **read == **name) {
