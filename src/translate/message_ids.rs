@@ -12,7 +12,7 @@
 //! are renamed to `<id>:activity:<run>`.
 
 mod id_use;
-mod message_kind;
+mod id_kind;
 mod restored_ids;
 mod listed_messages;
 mod recorded_ids;
@@ -25,7 +25,7 @@ pub(super) use id_use::IdUse;
 pub(super) use question_ids::restore_answers;
 pub(super) use restored_ids::{restore_calls, restore_ids};
 
-use message_kind::{MessageKind, message_kind};
+use id_kind::{IdKind, message_kind};
 use restored_ids::{CallOriginal, original_id};
 
 use super::carry::GATEWAY_KEY;
@@ -61,7 +61,7 @@ struct MessageIdMap {
 struct IdClaim {
     /// the agent's id, if the gateway made this one of it: the agent cannot refer to it
     made_of: Option<Box<str>>,
-    first_kind: Option<MessageKind>,
+    first_kind: Option<IdKind>,
     /// those that were renamed; all if the agent may repeat ids
     messages: Vec<NamedMessages>,
 }
@@ -69,7 +69,7 @@ struct IdClaim {
 /// The client's messages of one kind for which the agent has one id.
 #[derive(Clone, Debug)]
 struct NamedMessages {
-    kind: MessageKind,
+    kind: IdKind,
     /// in the order of the messages
     names: Vec<Json<'static>>,
     last_number: u32,
@@ -80,11 +80,11 @@ struct NamedMessages {
 }
 
 impl IdClaim {
-    fn messages(&self, kind: MessageKind) -> Option<&NamedMessages> {
+    fn messages(&self, kind: IdKind) -> Option<&NamedMessages> {
         self.messages.iter().find(|messages| messages.kind == kind)
     }
 
-    fn messages_mut(&mut self, kind: MessageKind) -> &mut NamedMessages {
+    fn messages_mut(&mut self, kind: IdKind) -> &mut NamedMessages {
         let at = self.messages.iter().position(|messages| messages.kind == kind).unwrap_or(self.messages.len());
         if at == self.messages.len() {
             self.messages.push(NamedMessages { kind, names: Vec::new(), last_number: 0, has_begun: false, call: None });
@@ -98,7 +98,7 @@ impl MessageIdMap {
     fn resolve_start(
         &mut self,
         id: &Json<'_>,
-        kind: MessageKind,
+        kind: IdKind,
         start: MessageStart,
         suffix: Option<Box<str>>,
     ) -> Option<Json<'static>> {
@@ -139,7 +139,7 @@ impl MessageIdMap {
     }
 
     /// Returns the new id if `id` is renamed. `opens` is true if the client creates a message for the event.
-    fn resolve(&mut self, id: &Json<'_>, kind: MessageKind, opens: bool) -> Option<Json<'static>> {
+    fn resolve(&mut self, id: &Json<'_>, kind: IdKind, opens: bool) -> Option<Json<'static>> {
         if !(opens || self.has_renames) {
             return None;
         }
@@ -183,7 +183,7 @@ impl MessageIdMap {
     }
 
     /// Returns an unused name for the message of a kind that has this id, as its last one.
-    fn rename(&mut self, id: &Json<'_>, kind: MessageKind, suffix: Option<&str>) -> Option<Json<'static>> {
+    fn rename(&mut self, id: &Json<'_>, kind: IdKind, suffix: Option<&str>) -> Option<Json<'static>> {
         let name = self.unused_name(id, kind, suffix)?;
         let claim = self.claims.get_mut(&*id.text()?)?;
         claim.messages_mut(kind).names.push(name.clone());
@@ -191,7 +191,7 @@ impl MessageIdMap {
         Some(name)
     }
 
-    fn unused_name(&mut self, id: &Json<'_>, kind: MessageKind, suffix: Option<&str>) -> Option<Json<'static>> {
+    fn unused_name(&mut self, id: &Json<'_>, kind: IdKind, suffix: Option<&str>) -> Option<Json<'static>> {
         let text = id.text()?;
         let suffix = suffix.unwrap_or(kind.suffix());
         let mut number = self.claims.get(&*text)?.messages(kind).map_or(0, |messages| messages.last_number);
@@ -215,9 +215,7 @@ impl MessageIdMap {
         match event.kind {
             EventType::ToolCallStart | EventType::ToolCallChunk => self.rename_call_parent(event, report),
             EventType::SubagentStarted if self.has_renames => {
-                if let Some(name) =
-                    event.get(Field::ParentMessageId).and_then(|id| self.lookup(id, &[MessageKind::Text]))
-                {
+                if let Some(name) = event.get(Field::ParentMessageId).and_then(|id| self.lookup(id, &[IdKind::Text])) {
                     rename_member(event, Field::ParentMessageId, name, report);
                 }
             }
@@ -226,7 +224,7 @@ impl MessageIdMap {
             {
                 // The event does not say which of several messages it refers to; such values usually belong to
                 // reasoning.
-                let sorts = [MessageKind::Reasoning, MessageKind::Text, MessageKind::ToolResult];
+                let sorts = [IdKind::Reasoning, IdKind::Text, IdKind::ToolResult];
                 if let Some(name) = event.get(Field::EntityId).and_then(|id| self.lookup(id, &sorts)) {
                     rename_member(event, Field::EntityId, name, report);
                 }
@@ -239,8 +237,7 @@ impl MessageIdMap {
             EventType::RunStarted => self.rename_input_messages(event, report),
             kind => {
                 // Content is the most frequent event, and most runs rename nothing.
-                let Some((sort, opens)) =
-                    MessageKind::from_event_type(kind).filter(|(_, opens)| *opens || self.has_renames)
+                let Some((sort, opens)) = IdKind::from_event_type(kind).filter(|(_, opens)| *opens || self.has_renames)
                 else {
                     return;
                 };
@@ -263,7 +260,7 @@ impl MessageIdMap {
 
     /// Renames the message of a content event whose missing start the guard adds.
     pub(crate) fn apply_opened(&mut self, event: &mut Event<'_>, report: &mut TranslationReport) {
-        if let Some((sort, false)) = MessageKind::from_event_type(event.kind)
+        if let Some((sort, false)) = IdKind::from_event_type(event.kind)
             && let Some(id) = event.get(Field::MessageId)
             && self.agent_id(id).is_none()
             && let Some(name) = self.resolve_start(id, sort, MessageStart::Event, None)
@@ -277,7 +274,7 @@ impl MessageIdMap {
         self.claims.get(&*name.text()?)?.made_of.as_deref()
     }
 
-    fn lookup(&self, id: &Json<'_>, sorts: &[MessageKind]) -> Option<Json<'static>> {
+    fn lookup(&self, id: &Json<'_>, sorts: &[IdKind]) -> Option<Json<'static>> {
         let claim = self.claims.get(&*id.text()?)?;
         for sort in sorts {
             if claim.first_kind == Some(*sort) && !self.id_use.may_repeat() {
@@ -293,13 +290,13 @@ impl MessageIdMap {
     /// Renames a call's parent message, which the client creates if it is missing.
     fn rename_call_parent(&mut self, event: &mut Event<'_>, report: &mut TranslationReport) {
         if let Some(parent) = event.get(Field::ParentMessageId) {
-            if let Some(name) = self.resolve_start(parent, MessageKind::Text, MessageStart::Call, None) {
+            if let Some(name) = self.resolve_start(parent, IdKind::Text, MessageStart::Call, None) {
                 rename_member(event, Field::ParentMessageId, name, report);
             }
             return;
         }
         let Some(call) = event.get(Field::ToolCallId) else { return };
-        let name = self.resolve_start(call, MessageKind::Text, MessageStart::Call, None);
+        let name = self.resolve_start(call, IdKind::Text, MessageStart::Call, None);
         // A chunk may continue a call whose parent came before.
         if let Some(name) = name.filter(|_| event.kind == EventType::ToolCallStart) {
             let call = call.clone();
@@ -336,12 +333,12 @@ impl MessageIdMap {
 
     /// Creates the map from calls.
     fn from_originals(calls: Vec<CallOriginal>, id_use: IdUse) -> MessageIdMap {
-        MessageIdMap::from_ids(calls.into_iter().map(|call| (call.id, call.original, MessageKind::Call)), id_use)
+        MessageIdMap::from_ids(calls.into_iter().map(|call| (call.id, call.original, IdKind::Call)), id_use)
     }
 
     /// Creates the map from ids, and the original ones of those that were generated.
     fn from_ids<'a>(
-        ids: impl IntoIterator<Item = (Json<'a>, Option<Json<'static>>, MessageKind)>,
+        ids: impl IntoIterator<Item = (Json<'a>, Option<Json<'static>>, IdKind)>,
         id_use: IdUse,
     ) -> MessageIdMap {
         let mut names = MessageIdMap { id_use, ..MessageIdMap::default() };

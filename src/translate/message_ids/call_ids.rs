@@ -7,8 +7,8 @@
 //! `metadata.diglot.toolCallId`. What names a call without starting it means the last one: a run that goes on after an
 //! answer of the user sends the result of an earlier run's call.
 
+use super::id_kind::IdKind;
 use super::id_use::IdUse;
-use super::message_kind::MessageKind;
 use super::restored_ids::original_call_ids;
 use super::{MessageIdMap, MessageStart, rename_member};
 use crate::codec::json;
@@ -79,7 +79,7 @@ impl CallIdMap {
         let text = id.text().filter(|text| self.0.has_room_for(text))?;
         self.0.id_use = IdUse::REPEATED;
         self.0.claims.update(Box::from(&*text), |claim| {
-            let calls = claim.messages_mut(MessageKind::Call);
+            let calls = claim.messages_mut(IdKind::Call);
             if calls.names.is_empty() {
                 calls.names.push(id.clone().into_owned());
             }
@@ -111,7 +111,7 @@ impl CallIdMap {
             return 0;
         }
         let count = self.0.claims.len();
-        if let Some(name) = self.0.resolve_start(&id, MessageKind::Call, MessageStart::Event, None) {
+        if let Some(name) = self.0.resolve_start(&id, IdKind::Call, MessageStart::Event, None) {
             // The client would name the message that it creates for the call after the new name.
             let is_start = event.kind == EventType::ToolCallStart;
             if names_message && is_start && event.get(Field::ParentMessageId).is_none() {
@@ -133,7 +133,7 @@ impl CallIdMap {
 
     /// Returns the name of the last call with this id if it is another one.
     fn last_name(&self, id: &Json<'_>) -> Option<Json<'static>> {
-        self.0.lookup(id, &[MessageKind::Call])
+        self.0.lookup(id, &[IdKind::Call])
     }
 
     /// Renames the calls that a run leaves to the client, and those of its interrupts.
@@ -181,7 +181,7 @@ impl CallIdMap {
         let ids = calls.flat_map(|calls| json::parse_elements(calls).unwrap_or_default());
         let ids: Vec<_> =
             ids.filter_map(|call| Some(json::parse_member(&call, Field::Id.camel())?.into_owned())).collect();
-        let mut counts = self.0.count_ids(ids.iter().map(|id| (id, MessageKind::Call)));
+        let mut counts = self.0.count_ids(ids.iter().map(|id| (id, IdKind::Call)));
         let mut names: HashMap<String, Option<Json<'static>>> = HashMap::new();
         let mut is_changed = false;
         for message in &mut messages {
@@ -189,7 +189,7 @@ impl CallIdMap {
                 edit_calls(calls, |_, call| {
                     let mut members = json::parse_owned_members(call)?;
                     let id = get(&members, Field::Id)?.clone();
-                    let name = self.0.resolve_listed(&id, MessageKind::Call, &mut counts);
+                    let name = self.0.resolve_listed(&id, IdKind::Call, &mut counts);
                     names.insert(id.text()?.into_owned(), name.clone());
                     set(&mut members, MemberKey::Known(Field::Id), name?);
                     let own = vec![(MemberKey::Known(Field::ToolCallId), id)];

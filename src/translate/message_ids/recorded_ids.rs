@@ -1,6 +1,6 @@
 //! The map as JSON, for recordings: what it knows before a run begins is part of the run's input.
 
-use super::{IdClaim, IdUse, MessageIdMap, MessageKind, NamedMessages};
+use super::{IdClaim, IdKind, IdUse, MessageIdMap, NamedMessages};
 use crate::codec::json;
 use crate::event::Json;
 use crate::event::input::{ACTIVITY, CALL_SUFFIX, REASONING, TEXT_SUFFIX, TOOL};
@@ -11,7 +11,7 @@ impl MessageIdMap {
     pub(in super::super) fn to_recorded(&self) -> Value {
         let claims = self.claims.iter().map(|(id, claim)| {
             let messages: Vec<Value> = claim.messages.iter().map(NamedMessages::to_recorded).collect();
-            json!([id, claim.first_kind.map(MessageKind::suffix), claim.made_of.is_some(), messages])
+            json!([id, claim.first_kind.map(IdKind::suffix), claim.made_of.is_some(), messages])
         });
         let ids: Vec<Value> = claims.collect();
         json!({"use": self.id_use.to_recorded(), "results": self.result_count, "renames": self.has_renames, "ids": ids})
@@ -87,11 +87,11 @@ impl IdUse {
     }
 }
 
-fn find_kind(recorded: &Value) -> Option<MessageKind> {
+fn find_kind(recorded: &Value) -> Option<IdKind> {
     match recorded.as_str()? {
-        TEXT_SUFFIX => Some(MessageKind::Text),
-        CALL_SUFFIX => Some(MessageKind::Call),
-        REASONING | ACTIVITY | TOOL => recorded.as_str().map(MessageKind::from_role),
+        TEXT_SUFFIX => Some(IdKind::Text),
+        CALL_SUFFIX => Some(IdKind::Call),
+        REASONING | ACTIVITY | TOOL => recorded.as_str().map(IdKind::from_role),
         _ => None,
     }
 }
