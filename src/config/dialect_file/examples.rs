@@ -2,7 +2,7 @@
 //! one that the agent gets.
 
 use super::compiled::{DialectExample, ExampleInput};
-use super::compiler::{At, DialectCompiler, literal_json};
+use super::compiler::{DialectCompiler, PlacedNode, literal_json};
 use crate::codec::json;
 use crate::config::problem::{SourcePosition, did_you_mean};
 use crate::config::spanned_tree::{NodeValue, TreeNode, join_key};
@@ -12,16 +12,16 @@ use std::borrow::Cow;
 pub(super) const EXAMPLE_KEYS: &[&str] = &["name", "stream", "events", "request", "body", "path", "headers", "thread"];
 
 impl DialectCompiler<'_> {
-    pub(super) fn compile_examples(&mut self, at: At<'_>) -> Vec<DialectExample> {
+    pub(super) fn compile_examples(&mut self, at: PlacedNode<'_>) -> Vec<DialectExample> {
         let mut examples = Vec::new();
         for (node, path) in self.list_items(at) {
-            let example = self.compile_example(At { node, path: &path });
+            let example = self.compile_example(PlacedNode { node, path: &path });
             examples.extend(example);
         }
         examples
     }
 
-    fn compile_example(&mut self, at: At<'_>) -> Option<DialectExample> {
+    fn compile_example(&mut self, at: PlacedNode<'_>) -> Option<DialectExample> {
         let entries = self.mapping_entries(at, "`name:`, and `stream:` with `events:` or `request:` with `body:`");
         let before = self.problem_count();
         self.check_keys(at, EXAMPLE_KEYS);
@@ -35,7 +35,7 @@ impl DialectCompiler<'_> {
                 // A stream is the agent's: nothing in it is a variable.
                 let NodeValue::Scalar(bytes) = &stream.value.value else {
                     let hint = "write the agent's bytes below `stream: |`";
-                    self.report_at(At { node: &stream.value, path: &path }, "must be a text", hint);
+                    self.report_at(PlacedNode { node: &stream.value, path: &path }, "must be a text", hint);
                     return None;
                 };
                 let Some(events) = json::parse_elements(&events) else {
@@ -59,13 +59,14 @@ impl DialectCompiler<'_> {
             }
         };
         let name = match at.node.entry("name") {
-            Some(entry) => self.scalar_text(At { node: &entry.value, path: &join_key(at.path, "name") })?,
+            Some(entry) => self.scalar_text(PlacedNode { node: &entry.value, path: &join_key(at.path, "name") })?,
             None => at.path.to_owned(),
         };
         let mut thread = Vec::new();
         if let Some(kept) = at.node.entry("thread") {
             let path = join_key(at.path, "thread");
-            for entry in self.mapping_entries(At { node: &kept.value, path: &path }, "`thread: {name: value}`") {
+            for entry in self.mapping_entries(PlacedNode { node: &kept.value, path: &path }, "`thread: {name: value}`")
+            {
                 let known: Vec<String> = self.mapping.thread_names.iter().map(|name| name.to_string()).collect();
                 if !known.contains(&entry.key) {
                     let hint = did_you_mean(&entry.key, &known.iter().map(String::as_str).collect::<Vec<_>>());
