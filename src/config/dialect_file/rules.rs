@@ -185,9 +185,9 @@ impl DialectCompiler<'_> {
             let entry = at.node.entry(name).filter(|_| own_keys.contains(&name))?;
             self.compile_value(PlacedNode { node: &entry.value, path: &join_key(at.path, name) }, scope)
         };
-        let (key, content) = (part(KEY), part(CONTENT));
-        self.mapping.has_whole_content |= content.is_some();
-        let event = EmittedEvent { kind, members, key, content, copies_text: false };
+        let (key, whole_text) = (part(KEY), part(CONTENT));
+        self.mapping.has_whole_texts |= whole_text.is_some();
+        let event = EmittedEvent { kind, members, key, whole_text, copies_text: false };
         // A misspelt member is not also a missing one.
         if self.problem_count() == before {
             self.check_members(at, &event, is_piece, is_call);
@@ -229,10 +229,10 @@ impl DialectCompiler<'_> {
         let wire = event.kind.wire();
         if is_piece {
             let opens = event.kind == EventType::ToolCallChunk && has(Field::ToolCallName);
-            if !opens && !has(Field::Delta) && event.content.is_none() {
+            if !opens && !has(Field::Delta) && event.whole_text.is_none() {
                 let hint = "add `delta:` with what is new, or `content:` with the whole so far";
                 self.report_at(at, format!("{wire} has neither `delta` nor `content`"), hint);
-            } else if has(Field::Delta) && event.content.is_some() {
+            } else if has(Field::Delta) && event.whole_text.is_some() {
                 let hint = "keep `delta` for what is new, or `content` for the whole so far";
                 self.report_at(at, format!("{wire} has both `delta` and `content`"), hint);
             }

@@ -54,7 +54,7 @@ pub struct Mapping {
     /// whether rules read the `event:` line
     pub(crate) reads_event_line: bool,
     /// whether a rule gives the whole of a text so far, which is then compared with what was sent
-    pub(crate) has_whole_content: bool,
+    pub(crate) has_whole_texts: bool,
     /// names of members that rules copy and do not compare
     pub(crate) copied_members: Vec<Cow<'static, str>>,
     /// names of all members that rules read

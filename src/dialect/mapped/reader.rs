@@ -105,7 +105,7 @@ impl MappedReader {
                 run: vec![None; mapping.run_names.len()],
                 thread: vec![None; mapping.thread_names.len()],
             },
-            pieces: RunPieces::new(mapping.has_whole_content),
+            pieces: RunPieces::new(mapping.has_whole_texts),
             finish: None,
             is_thread_lost: false,
             new_thread_values: Vec::new(),
@@ -144,7 +144,7 @@ impl MappedReader {
             FrameEffects::OneCopy(EventType::TextMessageChunk) => Some(EventType::TextMessageContent),
             FrameEffects::OneCopy(EventType::ReasoningMessageChunk) => Some(EventType::ReasoningMessageContent),
             // Whole arguments are compared with what was sent of their call.
-            FrameEffects::OneCopy(_) if !self.mapping.has_whole_content => Some(EventType::ToolCallArgs),
+            FrameEffects::OneCopy(_) if !self.mapping.has_whole_texts => Some(EventType::ToolCallArgs),
             _ => None,
         }
     }
@@ -303,15 +303,15 @@ impl MappedReader {
         let scope = self.values.scope(frame);
         let event = Event { kind: template.kind, members: make_members(&template.members, &scope), source: None };
         let key = template.key.as_ref().and_then(|key| key.make(&scope));
-        let content = template.content.as_ref().and_then(|content| content.make(&scope));
+        let whole = template.whole_text.as_ref().and_then(|whole| whole.make(&scope));
         let is_piece = ChunkStreamKind::from_event(event.kind).is_some();
-        if is_piece && content.is_none() && event.get(Field::Delta).or(event.get(Field::ToolCallName)).is_none() {
+        if is_piece && whole.is_none() && event.get(Field::Delta).or(event.get(Field::ToolCallName)).is_none() {
             return false;
         }
         match template.kind {
-            EventType::TextMessageChunk => self.pieces.add_text(TextKind::Answer, event, content, sink),
-            EventType::ReasoningMessageChunk => self.pieces.add_text(TextKind::Thought, event, content, sink),
-            EventType::ToolCallChunk => self.pieces.add_arguments(event, key, content, sink),
+            EventType::TextMessageChunk => self.pieces.add_text(TextKind::Answer, event, whole, sink),
+            EventType::ReasoningMessageChunk => self.pieces.add_text(TextKind::Thought, event, whole, sink),
+            EventType::ToolCallChunk => self.pieces.add_arguments(event, key, whole, sink),
             EventType::ToolCallEnd | EventType::ToolCallResult => self.pieces.end_call(event, key, sink),
             EventType::MessagesSnapshot => {
                 self.pieces.close_all(sink);

@@ -16,7 +16,7 @@ const ITEM_COST: usize = 160;
 pub(super) struct RunPieces {
     pub(super) run_id: Option<Json<'static>>,
     /// whether whole texts are compared with what was sent
-    has_whole_content: bool,
+    has_whole_texts: bool,
     answers: KnownTexts,
     thoughts: KnownTexts,
     /// the text that is open, by kind and key; a run has one at a time
@@ -84,8 +84,8 @@ impl TextKind {
 }
 
 impl RunPieces {
-    pub(super) fn new(has_whole_content: bool) -> Self {
-        RunPieces { has_whole_content, ..RunPieces::default() }
+    pub(super) fn new(has_whole_texts: bool) -> Self {
+        RunPieces { has_whole_texts, ..RunPieces::default() }
     }
 
     pub(super) const fn held_bytes(&self) -> usize {
@@ -131,7 +131,7 @@ impl RunPieces {
                 emit_start(Event::new(EventType::TextMessageStart).with(Field::MessageId, id), &mut piece, sink);
             }
         }
-        let is_compared = self.has_whole_content;
+        let is_compared = self.has_whole_texts;
         let Some(text) = self.texts_mut(kind).get_mut(&key) else { return };
         if is_compared {
             text.sent.add(&text_of(&delta));
@@ -177,7 +177,7 @@ impl RunPieces {
         let id = piece.remove(Field::ToolCallId).filter(has_value).map(Json::into_string_value);
         let name = piece.remove(Field::ToolCallName).filter(has_value).map(Json::into_owned);
         let handle = self.find_or_add_call(key, id, name.is_some(), sink);
-        let is_compared = self.has_whole_content;
+        let is_compared = self.has_whole_texts;
         let Some(call) = self.calls.get_mut(&handle) else { return };
         call.name = call.name.take().or(name);
         let delta = match whole {
@@ -297,7 +297,7 @@ impl RunPieces {
 
     fn close_text(&mut self, sink: &mut dyn CanonicalSink) {
         let Some((kind, key)) = self.open_text.take() else { return };
-        let is_kept = self.has_whole_content;
+        let is_kept = self.has_whole_texts;
         let texts = self.texts_mut(kind);
         let Some(id) = texts.get(&key).map(|text| text.id.clone()) else { return };
         if !is_kept {

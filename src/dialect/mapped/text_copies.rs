@@ -40,8 +40,8 @@ impl Mapping {
             let pieces = rule.effects.iter().filter_map(RuleEffect::emitted);
             for event in pieces.filter(|event| ChunkStreamKind::from_event(event.kind).is_some()) {
                 // A rule with the whole text of a message has it in frames of its own.
-                let content = event.content.iter().filter(|content| !is_copy(content));
-                compared.extend(event.key.iter().chain(content).flat_map(|value| named.names(value)));
+                let whole = event.whole_text.iter().filter(|whole| !is_copy(whole));
+                compared.extend(event.key.iter().chain(whole).flat_map(|value| named.names(value)));
                 for (key, value) in &event.members {
                     let is_copied = *key == MemberKey::Known(Field::Delta) && is_copy(value);
                     if is_copied { &mut copied } else { &mut compared }.extend(named.names(value));
@@ -60,7 +60,7 @@ impl Mapping {
 }
 
 fn is_delta_piece(event: &EmittedEvent) -> bool {
-    ChunkStreamKind::from_event(event.kind).is_some() && event.content.is_none()
+    ChunkStreamKind::from_event(event.kind).is_some() && event.whole_text.is_none()
 }
 
 /// The names of the members to which the sources of a rule lead.

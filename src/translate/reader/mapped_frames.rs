@@ -56,7 +56,7 @@ impl EventReader {
 
     /// Returns whether the agent may send whole texts, which are compared with what was sent.
     pub(crate) fn compares_texts(&self) -> bool {
-        self.dialect.mapping.is_some_and(|mapping| mapping.has_whole_content)
+        self.dialect.mapping.is_some_and(|mapping| mapping.has_whole_texts)
     }
 
     /// Takes note of a frame that repeated the last one, with another text in quotes.
