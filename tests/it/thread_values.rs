@@ -113,6 +113,8 @@ async fn a_thread_that_one_replica_forgets_is_lost_for_all() {
     let forgotten = "the values that the dialect file keeps for this thread exceed the limit, so its next run begins without them; keep only ids";
     assert_eq!(other.gateway.next_log(forgotten).await["limit"], 512);
     assert_eq!(one.go_on("r3").await, (json!({"query": "hi"}), true));
+    // The first run was of an unknown thread, too.
+    assert_eq!(one.gateway.metric(r#"diglot_losses_total{reason="conversation_lost",route="run"}"#).await, 2.0);
 }
 
 /// A value that Redis did not get is not forgotten because it gets another one.
