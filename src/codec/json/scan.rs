@@ -36,7 +36,13 @@ impl<'a> RawName<'a> {
         if !self.has_escapes {
             return Ok(Cow::Borrowed(self.text));
         }
-        serde_json::from_str(&["\"", self.text, "\""].concat()).map(Cow::Owned).map_err(|_| ScanFailure)
+        self.decode_escapes().map(Cow::Owned)
+    }
+
+    /// Kept apart, so that the usual way is short enough to be inlined.
+    #[cold]
+    fn decode_escapes(&self) -> Result<String, ScanFailure> {
+        serde_json::from_str(&["\"", self.text, "\""].concat()).map_err(|_| ScanFailure)
     }
 }
 

@@ -174,7 +174,7 @@ impl MappedReader {
         let mut first = None;
         let mut is_known = false;
         let mapping = self.mapping;
-        let mut rules = mapping.rule_index.find(&slots, event_line).iter().map(|at| &mapping.rules[*at]);
+        let mut rules = mapping.rule_index.find(&slots, event_line).map(|at| &mapping.rules[at]);
         while !self.has_ended {
             let scope = self.values.scope(frame);
             let next = rules.find(|rule| match &rule.each {

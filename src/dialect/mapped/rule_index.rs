@@ -13,10 +13,17 @@ pub(crate) struct RuleIndex {
     /// where the value is; `None` if no rule compares one
     source: Option<ValueSource>,
     words: Vec<ComparedWord>,
-    /// positions of the rules that may apply, by word
-    by_word: Vec<Vec<usize>>,
+    /// the rules that may apply, by word
+    by_word: Vec<Vec<IndexedRule>>,
     /// those that may apply if the frame has another value, or none
-    others: Vec<usize>,
+    others: Vec<IndexedRule>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct IndexedRule {
+    position: usize,
+    /// the slot of a value without which the rule does not apply
+    needed: Option<usize>,
 }
 
 impl RuleIndex {
@@ -31,23 +38,32 @@ impl RuleIndex {
                 words.push(word.clone());
             }
         }
-        let rules_for = |word: Option<&ComparedWord>| -> Vec<usize> {
+        let rules_for = |word: Option<&ComparedWord>| -> Vec<IndexedRule> {
             let may_apply = |own: &[ComparedWord]| word.is_some_and(|word| own.contains(word));
-            (0..rules.len()).filter(|at| words_of(&rules[*at]).is_none_or(may_apply)).collect()
+            let positions = (0..rules.len()).filter(|at| words_of(&rules[*at]).is_none_or(may_apply));
+            positions.map(|position| IndexedRule { position, needed: needed_slot(&rules[position]) }).collect()
         };
         let by_word = words.iter().map(|word| rules_for(Some(word))).collect();
         RuleIndex { source: source.cloned(), by_word, others: rules_for(None), words }
     }
 
     /// Returns the positions of the rules that may apply, in order.
-    pub(super) fn find(&self, slots: &[Option<Json<'_>>], event_line: Option<&str>) -> &[usize] {
+    pub(super) fn find(&self, slots: &[Option<Json<'_>>], event_line: Option<&str>) -> impl Iterator<Item = usize> {
         let word = match &self.source {
             Some(ValueSource::Slot(slot)) => slots[*slot].as_ref().and_then(|value| find_word(&self.words, value)),
             Some(ValueSource::EventLine) => event_line.and_then(|line| find_text(&self.words, line)),
             _ => None,
         };
-        word.map_or(&self.others, |word| &self.by_word[word])
+        let indexed = word.map_or(&self.others, |word| &self.by_word[word]);
+        let may_apply = |rule: &&IndexedRule| rule.needed.is_none_or(|slot| slots[slot].is_some());
+        indexed.iter().filter(may_apply).map(|rule| rule.position)
     }
+}
+
+fn needed_slot(rule: &MappingRule) -> Option<usize> {
+    let needing = rule.conditions.iter().filter(|condition| condition.test != ValueTest::Lacks);
+    let mut needed = needing.map(|condition| &condition.source).chain(&rule.each);
+    needed.find_map(|source| if let ValueSource::Slot(slot) = source { Some(*slot) } else { None })
 }
 
 /// Returns the places in the frame whose values a rule compares with words.
@@ -81,14 +97,17 @@ mod tests {
         let (first, second) = (ValueSource::Slot(1), ValueSource::Slot(0));
         let rules = [rule(first.clone(), &["a", "你"]), always, rule(second, &["a"]), rule(first, &["b", "a"])];
         let index = RuleIndex::new(&rules);
-        let find = |text: Option<&'static str>| index.find(&[None, text.map(Json::from_trusted)], Some("a")).to_vec();
+        let find = |text: Option<&'static str>| {
+            index.find(&[Some(Json::NULL), text.map(Json::from_trusted)], Some("a")).collect::<Vec<_>>()
+        };
         assert_eq!(find(Some(r#""a""#)), [0, 1, 2, 3]);
         assert_eq!(find(Some(r#""b""#)), [1, 2, 3]);
         assert_eq!(find(Some(r#""\u4f60""#)), [0, 1, 2]);
         assert_eq!([find(Some("1")), find(None)], [vec![1, 2], vec![1, 2]]);
+        assert_eq!(index.find(&[None, None], Some("a")).collect::<Vec<_>>(), [1], "a rule needs its value");
         let by_line = RuleIndex::new(&[rule(ValueSource::EventLine, &["a"]), rule(ValueSource::Data, &["b"])]);
-        assert_eq!(by_line.find(&[], Some("a")), [0, 1]);
-        assert_eq!([by_line.find(&[], Some("b")), by_line.find(&[], None)], [&[1], &[1]]);
-        assert_eq!(RuleIndex::new(&[]).find(&[], None), [0; 0]);
+        let find = |line: Option<&str>| by_line.find(&[], line).collect::<Vec<_>>();
+        assert_eq!([find(Some("a")), find(Some("b")), find(None)], [vec![0, 1], vec![1], vec![1]]);
+        assert_eq!(RuleIndex::new(&[]).find(&[], None).count(), 0);
     }
 }
