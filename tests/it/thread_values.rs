@@ -73,7 +73,7 @@ fn agent_with(a: &str) -> Agent {
 #[tokio::test]
 async fn replicas_share_conversations_through_redis() {
     let mut redis = Redis::start().await;
-    let mut one = Replica::start(agent_with("1"), &redis).await;
+    let one = Replica::start(agent_with("1"), &redis).await;
     let mut other = Replica::start(agent_with("1"), &redis).await;
     assert_eq!(send_request(one.gateway.data, post("/run", "", INPUT)).await.status, 200);
     assert_eq!(other.go_on("r2").await, (json!({"query": "hi", "a": "1"}), false));
