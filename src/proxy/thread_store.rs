@@ -133,8 +133,8 @@ impl ThreadStore {
     fn unsaved(&self, key: &ReplayKey) -> KeptValues {
         let threads = self.threads.lock();
         let Some(thread) = threads.peek(key) else { return KeptValues::new() };
-        let is_unsaved = |(name, _): &(&Box<str>, &Json<'static>)| thread.unsaved.contains(*name);
-        thread.values.iter().filter(is_unsaved).map(|(name, value)| (name.clone(), value.clone())).collect()
+        let unsaved = thread.unsaved.iter();
+        unsaved.filter_map(|name| Some((name.clone(), thread.values.get(name)?.clone()))).collect()
     }
 
     /// Writes values to Redis; without any, writes that the thread is forgotten. Returns whether Redis has them.

@@ -137,7 +137,8 @@ impl<'a> ValueScanner<'a> {
         }
     }
 
-    /// Takes an array whose bracket is the next byte. `take_element` takes each element, which is inside `depth` others.
+    /// Takes an array whose bracket is the next byte. `take_element` takes each element, which is inside `depth`
+    /// others.
     #[inline]
     pub(super) fn take_elements(
         &mut self,

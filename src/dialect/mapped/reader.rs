@@ -45,7 +45,7 @@ pub(crate) struct MappedReader {
     last_effects: FrameEffects,
 }
 
-/// What rules read besides the frame.
+/// The values that rules read besides those of the frame.
 #[derive(Debug)]
 struct RunValues {
     thread_id: Option<Json<'static>>,

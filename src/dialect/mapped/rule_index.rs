@@ -10,7 +10,7 @@ use crate::event::Json;
 /// The rules by one value of the frame. It is the same for all rules, whatever they do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RuleIndex {
-    /// where the value is; `None` if no rule compares one
+    /// the place of the value; `None` if no rule compares one
     source: Option<ValueSource>,
     words: Vec<ComparedWord>,
     /// the rules that may apply, by word
