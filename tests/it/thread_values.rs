@@ -130,13 +130,17 @@ async fn values_of_an_outage_reach_redis_with_the_next_ones() {
     let mut one = Replica::start(Agent::with_script(script), &redis).await;
     let mut other = Replica::start(agent_with("1"), &redis).await;
     redis.kill().await;
-    one.gateway.next_log("redis does not answer").await;
+    for replica in [&mut one, &mut other] {
+        replica.gateway.next_log("redis does not answer").await;
+    }
     let mut client = Client::connect(one.gateway.data).await;
     client.send(later_request("r1")).await;
     // Reading the thread's values, and saving one.
     one.gateway.wait_for_metric(ERRORS, 2.0).await;
     redis.restart().await;
-    one.gateway.next_log("redis answers").await;
+    for replica in [&mut one, &mut other] {
+        replica.gateway.next_log("redis answers").await;
+    }
     one.agent.resume();
     assert_eq!(client.read_answer().await.status, 200);
     assert_eq!(other.go_on("r2").await, (json!({"query": "hi", "a": "1", "b": "2"}), false));
