@@ -8,11 +8,13 @@ mod scan;
 mod visitors;
 mod object_writer;
 mod sequence;
+mod path_tree;
 #[cfg(test)]
 mod scan_tests;
 
 use crate::event::{Field, Json, JsonType, Member, MemberKey, Members, find_member, into_owned_members};
 pub(crate) use object_writer::ObjectWriter;
+pub(crate) use path_tree::{JsonStep, PathTree};
 use scan::{ScanFailure, ValueScanner};
 pub(crate) use sequence::{parse_listed_values, parse_sequence};
 use serde_json::value::RawValue;

@@ -52,7 +52,7 @@ pub(crate) use earlier_messages::{EarlierContent, EarlierMessage, EarlierMessage
 pub use hai::HAI;
 pub use mapped::Mapping;
 pub(crate) use mapped::{
-    Condition, EmittedEvent, ErrorPaths, FoundError, FrameTrace, ItemRule, JsonStep, MappedReader, MappingRule,
+    ComparedWord, Condition, EmittedEvent, ErrorPaths, FoundError, FrameTrace, ItemRule, MappedReader, MappingRule,
     MemberTemplate, RequestFault, RequestTarget, RequestTemplate, RuleEffect, TargetTemplate, TextPart, ThreadState,
     ThreadValues, ValueSource, ValueTemplate, ValueTest, has_value, is_field_value,
 };

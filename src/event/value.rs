@@ -85,6 +85,12 @@ impl<'a> Json<'a> {
         if self.json_type() == JsonType::String { self.clone().into_owned() } else { Json::string(&self.0) }
     }
 
+    /// Turns the value into a string as [`Json::to_string_value`] does.
+    #[must_use]
+    pub(crate) fn into_string_value(self) -> Json<'a> {
+        if self.json_type() == JsonType::String { self } else { Json::string(&self.0) }
+    }
+
     /// Returns a string without its quotes, and any other value unchanged.
     #[must_use]
     pub(crate) fn unquoted(&self) -> &str {
@@ -176,6 +182,12 @@ impl<'a> Json<'a> {
             return Some(Cow::Borrowed(inner));
         }
         Some(serde_json::from_str::<String>(&self.0).map_or(Cow::Borrowed(inner), Cow::Owned))
+    }
+
+    /// Returns true for a string with escapes.
+    #[must_use]
+    pub(crate) fn has_escapes(&self) -> bool {
+        self.json_type() == JsonType::String && has_escapes(self.unquoted())
     }
 
     #[must_use]

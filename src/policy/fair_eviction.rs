@@ -35,3 +35,44 @@ pub(crate) fn forget_excess<V>(
         cache.pop(&key);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns a cache with so many entries of each caller, the oldest first.
+    fn cache_of(counts: &[(u8, u8)]) -> LruCache<Sha256Digest, u8> {
+        let mut cache = LruCache::unbounded();
+        for (caller, number) in counts.iter().flat_map(|(caller, count)| (0..*count).map(move |at| (*caller, at))) {
+            cache.put(key(caller, number), caller);
+        }
+        cache
+    }
+
+    fn key(caller: u8, number: u8) -> Sha256Digest {
+        std::array::from_fn(|at| [caller, number].get(at).copied().unwrap_or(0))
+    }
+
+    /// Returns caller and number of each entry that is left.
+    fn left(cache: &LruCache<Sha256Digest, u8>) -> Vec<(u8, u8)> {
+        let mut left: Vec<_> = cache.iter().map(|(key, _)| (key[0], key[1])).collect();
+        left.sort_unstable();
+        left
+    }
+
+    #[test]
+    fn callers_with_the_most_entries_lose_those_that_they_used_longest_ago() {
+        let caller = |caller: &u8| key(*caller, 0);
+        let mut cache = cache_of(&[(1, 1), (2, 3), (3, 5)]);
+        // A use makes an entry the latest one.
+        assert_eq!(cache.get(&key(3, 0)), Some(&3));
+        forget_excess(&mut cache, caller, 2);
+        assert_eq!(left(&cache), [(1, 0), (2, 0), (2, 1), (2, 2), (3, 0), (3, 3), (3, 4)], "only of the one with most");
+        forget_excess(&mut cache, caller, 2);
+        assert_eq!(left(&cache), [(1, 0), (2, 1), (2, 2), (3, 0), (3, 4)], "of both that have most");
+        forget_excess(&mut cache, caller, 4);
+        assert_eq!(left(&cache), [(3, 0)], "of all in the end, the oldest first");
+        forget_excess(&mut cache, caller, 4);
+        assert!(cache.is_empty());
+    }
+}

@@ -282,7 +282,7 @@ fn join_validation_errors(value: &Json<'_>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dialect::JsonStep;
+    use crate::codec::json::JsonStep;
 
     #[test]
     fn finds_the_message_in_common_forms_of_errors() {

@@ -9,7 +9,7 @@ use super::thread_store::ThreadStore;
 use crate::codec::Framing;
 use crate::dialect::PeerDialect;
 use crate::error::{Rejection, RejectionKind};
-use crate::event::Json;
+use crate::event::{Json, RunAgentInput};
 use crate::net::cpu_work::run_sized;
 use crate::policy::CallerContext;
 use crate::replay::ReplayKey;
@@ -43,6 +43,22 @@ pub(super) struct RewrittenRequest {
     pub(super) request: TranslatedRequest,
 }
 
+/// A request that was decoded, and has yet to be translated.
+pub(super) struct DecodedRequest<'b> {
+    client: PeerDialect,
+    /// why the client's dialect was detected, if it was
+    detected_by: Option<&'static str>,
+    input: RunAgentInput<'b>,
+    names_thread: bool,
+}
+
+impl DecodedRequest<'_> {
+    /// Returns the thread, unless it is a new one.
+    pub(super) fn named_thread(&self) -> Option<&Json<'_>> {
+        Some(&self.input.thread_id).filter(|_| self.names_thread)
+    }
+}
+
 impl RunRequestHead {
     pub(super) fn request_id(&self) -> &str {
         responses::request_id(&self.parts.headers)
@@ -52,30 +68,36 @@ impl RunRequestHead {
         self.parts.extensions.get()
     }
 
-    pub(super) fn detect_client(&self, route: &RouteEntry, body: &[u8]) -> PeerDialect {
-        negotiation::detect_client(route.client, self.framing, body).0
+    pub(super) fn decode<'b>(&self, route: &RouteEntry, body: &'b [u8]) -> Result<DecodedRequest<'b>, Rejection> {
+        let fresh = RunIds::new(&Uuid::now_v7().to_string(), &Uuid::now_v7().to_string());
+        let (client, detected_by) = negotiation::detect_client(route.client, self.framing, body);
+        let input = run_sized(body.len(), || request::decode_body(body, client, &fresh));
+        let input = input.map_err(|refused| self.translation_rejection(route, &refused))?;
+        let names_thread = input.thread_id != fresh.thread_id;
+        Ok(DecodedRequest { client, detected_by, input, names_thread })
     }
 
+    /// Translates a request with this body.
     pub(super) fn rewrite(
         &mut self,
         route: &RouteEntry,
         threads: &ThreadStore,
-        body: Bytes,
+        decoded: DecodedRequest<'_>,
+        body: &[u8],
         is_kept: bool,
     ) -> Result<RewrittenRequest, Rejection> {
-        let fresh = RunIds::new(&Uuid::now_v7().to_string(), &Uuid::now_v7().to_string());
-        let (client, because) = negotiation::detect_client(route.client, self.framing, &body);
+        let DecodedRequest { client, detected_by, input, .. } = decoded;
         let agent = route.agent;
         let tools = route.tools.as_deref();
-        let kept = |thread_id: &Json<'_>| threads.get(agent.dialect.mapping, &route.name, &self.caller, thread_id);
-        let translate = || request::translate_input(&body, client, agent, &fresh, tools, is_kept, &kept);
+        let kept = threads.get(agent.dialect.mapping, &route.name, &self.caller, &input.thread_id);
+        let translate = || request::translate_decoded(input, client, agent, tools, is_kept, kept);
         let request =
             run_sized(body.len(), translate).map_err(|refused| self.translation_rejection(route, &refused))?;
         self.body_permit.count_rewritten(request.body.len())?;
         let run = RunInfo { route: &route.name, request_id: self.request_id(), ids: &request.ids };
-        if let Some(because) = because {
+        if let Some(because) = detected_by {
             internal_event::DialectDetected { run, side: "client", dialect: client.dialect.name, because }.emit();
-        } else if let Ok(body) = std::str::from_utf8(&body)
+        } else if let Ok(body) = std::str::from_utf8(body)
             && let Some(found) = detect::detect_undeclared_client(body, client)
         {
             internal_event::WrongClientDialect {

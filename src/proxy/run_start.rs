@@ -108,8 +108,7 @@ impl Gateway {
         let resumable = route.resumable.as_ref().filter(|_| head.framing == Framing::Sse);
         let body_key = resumable.map(|_| digest::sha256(&body));
         let work = wait_for_large_work(body.len()).await;
-        self.load_thread(route, &head, &body).await;
-        let rewritten = head.rewrite(route, &self.threads, body, resumable.is_some())?;
+        let rewritten = self.rewrite(route, &mut head, body, resumable.is_some()).await?;
         drop(work);
         let ids = &rewritten.request.ids;
         let keys = body_key.map(|body| run_keys(&route.name, &head.caller, ids, body));
@@ -133,13 +132,20 @@ impl Gateway {
         }
     }
 
-    /// Gets what other replicas kept of a thread, if the agent's dialect keeps anything.
-    async fn load_thread(&self, route: &RouteEntry, head: &RunRequestHead, body: &[u8]) {
+    /// Translates a request, with what other replicas kept of its thread if the agent's dialect keeps anything.
+    async fn rewrite(
+        &self,
+        route: &RouteEntry,
+        head: &mut RunRequestHead,
+        body: Bytes,
+        is_kept: bool,
+    ) -> Result<RewrittenRequest, Rejection> {
+        let decoded = head.decode(route, &body)?;
         let mapping = route.agent.dialect.mapping.filter(|mapping| !mapping.thread_names.is_empty());
-        if let (Some(mapping), Some(redis)) = (mapping, self.policy.redis()) {
-            let client = head.detect_client(route, body);
-            self.threads.load(&redis, mapping, &route.name, &head.caller, client, body).await;
+        if let (Some(mapping), Some(redis), Some(thread_id)) = (mapping, self.policy.redis(), decoded.named_thread()) {
+            self.threads.load(&redis, mapping, &route.name, &head.caller, thread_id).await;
         }
+        head.rewrite(route, &self.threads, decoded, &body, is_kept)
     }
 
     /// Starts a run that ends when its client disconnects.
@@ -309,7 +315,9 @@ impl Gateway {
         let captured_body = None;
         let mut head =
             RunRequestHead { parts, body_permit, memory, framing, caller, caller_key, started_at, captured_body };
-        Ok(RunPreview { framing, detected_by, translation: Some(head.rewrite(route, &self.threads, body, is_kept)?) })
+        let decoded = head.decode(route, &body)?;
+        let translation = head.rewrite(route, &self.threads, decoded, &body, is_kept)?;
+        Ok(RunPreview { framing, detected_by, translation: Some(translation) })
     }
 
     fn create_run(

@@ -12,9 +12,8 @@
 
 use super::run_keys::{caller_key, thread_key};
 use crate::codec::json;
-use crate::dialect::{Mapping, PeerDialect, ThreadValues};
+use crate::dialect::{Mapping, ThreadValues};
 use crate::event::Json;
-use crate::net::cpu_work::run_sized;
 use crate::net::redis_client::RedisClient;
 use crate::policy::CallerContext;
 use crate::policy::fair_eviction::forget_excess;
@@ -22,12 +21,11 @@ use crate::replay::ReplayKey;
 use crate::telemetry::Metrics;
 use crate::telemetry::internal_event::ThreadValuesTooLong;
 use crate::translate::RunIds;
-use crate::translate::request::decode_input;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use lru::LruCache;
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -53,8 +51,8 @@ pub(crate) struct ThreadStore {
 struct StoredThread {
     caller: ReplayKey,
     values: KeptValues,
-    /// Redis does not have the latest values, because it did not answer
-    is_unsaved: bool,
+    /// names of values that Redis does not have, because it did not answer
+    unsaved: HashSet<Box<str>>,
 }
 
 /// By name.
@@ -98,20 +96,19 @@ impl ThreadStore {
         Some(mapping.thread_names.iter().map(|name| stored.values.get(name).cloned()).collect())
     }
 
-    /// Gets from Redis what another replica kept of the thread to which a request belongs.
+    /// Gets from Redis what another replica kept of a thread, after saving what Redis does not have.
     pub(super) async fn load(
         &self,
         redis: &RedisClient,
         mapping: &'static Mapping,
         route: &str,
         caller: &CallerContext,
-        client: PeerDialect,
-        body: &[u8],
+        thread_id: &Json<'_>,
     ) {
-        let Some(thread_id) = run_sized(body.len(), || read_thread_id(body, client)) else { return };
-        let key = thread_key(route, caller, &thread_id);
-        if let Some(unsaved) = self.unsaved(&key) {
-            return self.save(redis, &key, Some(unsaved)).await;
+        let key = thread_key(route, caller, &thread_id.text().unwrap_or_default());
+        let unsaved = self.unsaved(&key);
+        if !unsaved.is_empty() && !self.save(redis, &key, Some(unsaved)).await {
+            return;
         }
         let shared = shared_key(redis, &key);
         let mut commands = redis::pipe();
@@ -132,12 +129,16 @@ impl ThreadStore {
         }
     }
 
-    fn unsaved(&self, key: &ReplayKey) -> Option<KeptValues> {
-        self.threads.lock().peek(key).filter(|thread| thread.is_unsaved).map(|thread| thread.values.clone())
+    /// Returns the values of a thread that Redis does not have.
+    fn unsaved(&self, key: &ReplayKey) -> KeptValues {
+        let threads = self.threads.lock();
+        let Some(thread) = threads.peek(key) else { return KeptValues::new() };
+        let unsaved = thread.unsaved.iter();
+        unsaved.filter_map(|name| Some((name.clone(), thread.values.get(name)?.clone()))).collect()
     }
 
-    /// Writes values to Redis; without any, writes that the thread is forgotten.
-    async fn save(&self, redis: &RedisClient, key: &ReplayKey, values: Option<KeptValues>) {
+    /// Writes values to Redis; without any, writes that the thread is forgotten. Returns whether Redis has them.
+    async fn save(&self, redis: &RedisClient, key: &ReplayKey, values: Option<KeptValues>) -> bool {
         let shared = shared_key(redis, key);
         let mut commands = redis::pipe();
         match &values {
@@ -152,8 +153,21 @@ impl ThreadStore {
         if saved.is_err() {
             self.metrics.process.limit_backend_errors.inc();
         }
-        if let Some(thread) = self.threads.lock().peek_mut(key) {
-            thread.is_unsaved = saved.is_err();
+        self.mark_saved(key, &values.unwrap_or_default(), saved.is_ok());
+        saved.is_ok()
+    }
+
+    /// Marks values that Redis has, or does not have.
+    fn mark_saved(&self, key: &ReplayKey, values: &KeptValues, is_saved: bool) {
+        let mut threads = self.threads.lock();
+        let Some(thread) = threads.peek_mut(key) else { return };
+        for (name, value) in values {
+            if !is_saved {
+                thread.unsaved.insert(name.clone());
+            // Another run may have a newer value by now.
+            } else if thread.values.get(name) == Some(value) {
+                thread.unsaved.remove(name);
+            }
         }
     }
 
@@ -161,8 +175,11 @@ impl ThreadStore {
     /// those before them are no longer true.
     fn add(&self, key: ReplayKey, caller: ReplayKey, values: KeptValues) -> bool {
         let mut threads = self.threads.lock();
-        let stored =
-            threads.get_or_insert_mut(key, || StoredThread { caller, values: HashMap::new(), is_unsaved: false });
+        let stored = threads.get_or_insert_mut(key, || StoredThread {
+            caller,
+            values: KeptValues::new(),
+            unsaved: HashSet::new(),
+        });
         stored.values.extend(values);
         if stored.values.values().map(|value| value.as_str().len()).sum::<usize>() > MAX_VALUES_LEN {
             threads.pop(&key);
@@ -206,15 +223,10 @@ impl KeptThread {
             ThreadValuesTooLong { route: &self.route, limit: MAX_VALUES_LEN }.emit();
         }
         if let Some(redis) = &self.redis {
-            self.store.save(redis, &self.key, is_kept.then_some(new)).await;
+            let saved = is_kept.then(|| self.store.unsaved(&self.key).into_iter().chain(new).collect());
+            self.store.save(redis, &self.key, saved).await;
         }
     }
-}
-
-/// Returns the thread to which a request belongs, if it names one and can be read.
-fn read_thread_id(body: &[u8], client: PeerDialect) -> Option<String> {
-    let input = decode_input(std::str::from_utf8(body).ok()?, client, &RunIds::new("", "")).ok()?;
-    input.thread_id.text().filter(|id| !id.is_empty()).map(Into::into)
 }
 
 /// Returns the key in Redis, where names of threads and callers must not appear.
@@ -260,6 +272,21 @@ mod tests {
         assert_eq!(store.find(&key(2), own), None);
         assert!(!store.add(key(1), ADA, values("a", &"x".repeat(MAX_VALUES_LEN))));
         assert_eq!(store.find(&key(1), own), None);
+    }
+
+    #[test]
+    fn values_stay_unsaved_until_they_are_saved_themselves() {
+        let store = store();
+        assert!(store.add(key(1), ADA, values("a", "x")));
+        store.mark_saved(&key(1), &values("a", "x"), false);
+        assert!(store.add(key(1), ADA, values("b", "y")));
+        store.mark_saved(&key(1), &values("b", "y"), true);
+        assert_eq!(store.unsaved(&key(1)), values("a", "x"), "others that are saved do not count for it");
+        assert!(store.add(key(1), ADA, values("a", "z")));
+        store.mark_saved(&key(1), &values("a", "x"), true);
+        assert_eq!(store.unsaved(&key(1)), values("a", "z"), "nor does its older value");
+        store.mark_saved(&key(1), &values("a", "z"), true);
+        assert_eq!(store.unsaved(&key(1)), KeptValues::new());
     }
 
     #[test]

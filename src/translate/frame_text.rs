@@ -57,7 +57,7 @@ fn ends_object(text: &str) -> bool {
 }
 
 /// Returns true for two whole numbers of one length that fit into any integer.
-pub(super) fn is_same_time_form(one: &str, other: &str) -> bool {
+pub(super) fn is_same_number_form(one: &str, other: &str) -> bool {
     let is_whole = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
     one.len() == other.len() && (1..=15).contains(&one.len()) && is_whole(one) && is_whole(other)
 }

@@ -16,7 +16,7 @@ use crate::event::input::{ACTIVITY, INTERRUPT_ID, MessageMembers, RESUME_STATUSE
 use crate::event::{Field, Json, JsonType, MemberKey, Members, RunAgentInput, find_member, get, set};
 
 /// The `description` of a context entry that has none.
-pub(super) const CONTEXT_DESCRIPTION: &str = "context";
+const CONTEXT_DESCRIPTION: &str = "context";
 
 /// Members that say what a context entry without a `description` is.
 const CONTEXT_NAMES: [&str; 2] = [NAME, "key"];
@@ -282,6 +282,50 @@ fn repair_context(entry: &Json<'_>) -> Option<Json<'static>> {
     set_named(&mut members, Field::Description.camel(), description);
     set_named(&mut members, Field::Value.camel(), value.to_string_value());
     Some(json::to_object(&members))
+}
+
+/// Converts a context that is no list; `None` if it has no entries.
+pub(super) fn convert_context(context: &Json<'_>) -> Option<Json<'static>> {
+    match context.json_type() {
+        JsonType::String => Some(context_from_text(context)),
+        JsonType::Object => context_from_object(context),
+        _ => None,
+    }
+}
+
+/// Converts a context string: a JSON list is used as is; any other text becomes the only entry.
+fn context_from_text(context: &Json<'_>) -> Json<'static> {
+    let text = context.text().unwrap_or_default();
+    if text.trim().is_empty() {
+        return Json::from_trusted("[]");
+    }
+    if let Some(list) = json::parse_value(&text).filter(|value| value.json_type() == JsonType::Array) {
+        return list.into_owned();
+    }
+    let entry = json::build_object(|object| {
+        object.member(Field::Description.camel(), Json::string(CONTEXT_DESCRIPTION).as_str());
+        object.member(Field::Value.camel(), context.as_str());
+    });
+    json::to_array(&[entry])
+}
+
+/// Converts a context object ("传递用户环境信息", seed 000 §3.3.1): an entry is used as is, the members of any other object
+/// become entries.
+fn context_from_object(context: &Json<'_>) -> Option<Json<'static>> {
+    let members = json::parse_members(context)?;
+    let description = Field::Description.camel();
+    if members.len() == 2
+        && [description, Field::Value.camel()].iter().all(|name| find_member(&members, name).is_some())
+    {
+        return Some(json::to_array(&[context.as_borrowed()]));
+    }
+    let entry = |(key, value): &(MemberKey<'_>, Json<'_>)| {
+        json::build_object(|object| {
+            object.member(description, Json::string(key.name()).as_str());
+            object.member(Field::Value.camel(), value.to_string_value().as_str());
+        })
+    };
+    Some(json::to_array(&members.iter().map(entry).collect::<Vec<_>>()))
 }
 
 fn check_answer(entry: &Json<'_>, place: &str) -> RepairedElement {

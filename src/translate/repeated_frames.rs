@@ -14,7 +14,7 @@
 //! (`is_plain_text` lists them); what is known stays known if its output has the same form. Tests compare whole streams
 //! with and without it.
 
-use super::frame_text::{is_plain_text, is_same_time_form, string_length, text_length};
+use super::frame_text::{is_plain_text, is_same_number_form, string_length, text_length};
 use crate::event::EventType;
 use std::borrow::Cow;
 use std::ops::Range;
@@ -38,7 +38,7 @@ const PAUSE: u8 = 64;
 
 /// The labels to count for a frame, of which the full way changed nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct FrameEffect {
+pub(super) struct FrameLabels {
     /// index in `TranslationReport::events_read`
     pub(super) label_read: usize,
     /// index in `TranslationReport::events_written`
@@ -52,7 +52,7 @@ pub(super) struct TranslatedFrame<'f> {
     pub(super) data: &'f str,
     /// without the line of the frame's id
     pub(super) output: &'f [u8],
-    pub(super) effect: FrameEffect,
+    pub(super) labels: FrameLabels,
     pub(super) members: VaryingMembers<'f>,
     pub(super) copies_time: bool,
 }
@@ -91,7 +91,7 @@ pub(super) struct RepeatedFrames {
     frame: Box<str>,
     /// without the line of the frame's id
     output: Box<str>,
-    effect: FrameEffect,
+    labels: FrameLabels,
     /// `None` until two frames were compared
     slots: Option<FrameSlots>,
     /// frames in a row that did not repeat the one before
@@ -125,7 +125,7 @@ enum ValueKind {
     /// without its quotes; with escapes if the engine was seen to copy them
     Text { has_escapes: bool },
     /// digits, as many as were seen
-    Time,
+    Number,
 }
 
 /// A scalar in the text of a JSON value.
@@ -141,7 +141,7 @@ struct JsonScalar<'a> {
 impl RepeatedFrames {
     /// Keeps a frame to compare the next one with. `before` is the one before it, unless the state changed in between.
     pub(super) fn learn(before: Option<Box<Self>>, translated: TranslatedFrame<'_>) -> Option<Box<Self>> {
-        let TranslatedFrame { event_line, data: frame, output, effect, .. } = translated;
+        let TranslatedFrame { event_line, data: frame, output, labels, .. } = translated;
         let mut fruitless = before.as_ref().map_or(0, |known| known.fruitless);
         if fruitless >= FRUITLESS_ATTEMPTS {
             fruitless = if fruitless < FRUITLESS_ATTEMPTS + PAUSE { fruitless + 1 } else { 0 };
@@ -152,7 +152,7 @@ impl RepeatedFrames {
         if frame.len() + output.len() > FRAME_LIMIT {
             return None;
         }
-        let mut before = before.filter(|known| known.effect == effect && known.event_line.as_deref() == event_line);
+        let mut before = before.filter(|known| known.labels == labels && known.event_line.as_deref() == event_line);
         if before.as_mut().is_some_and(|known| known.confirm(frame, output)) {
             return before;
         }
@@ -164,7 +164,7 @@ impl RepeatedFrames {
             event_line,
             frame: frame.into(),
             output: output.into(),
-            effect,
+            labels,
             slots,
             fruitless,
         }))
@@ -188,8 +188,8 @@ impl RepeatedFrames {
                 // The rules of a file may compare a time.
                 let is_time = translated.copies_time && new.name == TIME_MEMBER && members.read.is_none();
                 let is_free = is_time || !members.is_read(new.name);
-                let may_differ = is_free && is_same_time_form(was, is);
-                may_differ.then_some(ValueKind::Time)?
+                let may_differ = is_free && is_same_number_form(was, is);
+                may_differ.then_some(ValueKind::Number)?
             };
             values.push(FrameValue { range: new.range.clone(), kind });
         }
@@ -263,9 +263,9 @@ impl RepeatedFrames {
             }
             at = match value.kind {
                 ValueKind::Text { has_escapes } => start + measure_text(&frame[start..], has_escapes)?,
-                ValueKind::Time => {
+                ValueKind::Number => {
                     let end = start + value.range.len();
-                    is_same_time_form(&self.frame[value.range.clone()], frame.get(start..end)?).then_some(end)?
+                    is_same_number_form(&self.frame[value.range.clone()], frame.get(start..end)?).then_some(end)?
                 }
             };
             *found = (start, at);
@@ -275,7 +275,7 @@ impl RepeatedFrames {
     }
 
     /// Appends the output for a frame with these values, and returns what to count.
-    pub(super) fn write(&self, frame: &str, found: &FoundValues, out: &mut Vec<u8>) -> FrameEffect {
+    pub(super) fn write(&self, frame: &str, found: &FoundValues, out: &mut Vec<u8>) -> FrameLabels {
         let mut from = 0;
         for (range, which) in self.slots.iter().flat_map(|slots| &slots.copies) {
             let (start, end) = found[*which];
@@ -284,7 +284,7 @@ impl RepeatedFrames {
             from = range.end;
         }
         out.extend_from_slice(&self.output.as_bytes()[from..]);
-        self.effect
+        self.labels
     }
 }
 
@@ -347,7 +347,7 @@ fn scalars(text: &str) -> Vec<JsonScalar<'_>> {
 mod tests {
     use super::*;
 
-    const EFFECT: FrameEffect = FrameEffect { label_read: 3, label_written: 5 };
+    const LABELS: FrameLabels = FrameLabels { label_read: 3, label_written: 5 };
 
     fn read(text: &str, time: &str) -> String {
         format!(r#"{{"type":"T","messageId":"m","delta":"{text}","timestamp":{time}}}"#)
@@ -360,7 +360,7 @@ mod tests {
     fn learn_one(before: Option<Box<RepeatedFrames>>, data: &str, output: &str) -> Option<Box<RepeatedFrames>> {
         let members = VaryingMembers { copied: &TEXT_MEMBERS, read: None };
         let output = output.as_bytes();
-        let frame = TranslatedFrame { event_line: None, data, output, effect: EFFECT, members, copies_time: true };
+        let frame = TranslatedFrame { event_line: None, data, output, labels: LABELS, members, copies_time: true };
         RepeatedFrames::learn(before, frame)
     }
 
@@ -372,7 +372,7 @@ mod tests {
 
     fn repeat(known: &RepeatedFrames, frame: &str) -> Option<String> {
         let (found, mut out) = (known.find_values(None, frame)?, Vec::new());
-        assert_eq!(known.write(frame, &found, &mut out), EFFECT);
+        assert_eq!(known.write(frame, &found, &mut out), LABELS);
         Some(String::from_utf8(out).expect("UTF-8"))
     }
 

@@ -1,7 +1,6 @@
 //! Translates one request: client dialect → canonical `RunAgentInput` → agent dialect.
 
 use super::carry_policy::CarryPolicy;
-use super::input_repair::CONTEXT_DESCRIPTION;
 use super::list_budget::ListBudget;
 use super::mapped_body::{MappedBody, map_body};
 use super::recap::RecapInput;
@@ -90,7 +89,20 @@ pub(crate) fn translate_input(
     is_kept: bool,
     thread_values: &dyn Fn(&Json<'_>) -> Option<ThreadValues>,
 ) -> Result<TranslatedRequest, RequestRefusal> {
-    let mut input = decode_input(decode_utf8(body)?, client, fresh)?;
+    let input = decode_body(body, client, fresh)?;
+    let values = thread_values(&input.thread_id);
+    translate_decoded(input, client, agent, tools, is_kept, values)
+}
+
+/// Translates a request that was decoded, as [`translate_input`] does.
+pub(crate) fn translate_decoded(
+    mut input: RunAgentInput<'_>,
+    client: PeerDialect,
+    agent: PeerDialect,
+    tools: Option<&AllowedTools>,
+    is_kept: bool,
+    thread_values: Option<ThreadValues>,
+) -> Result<TranslatedRequest, RequestRefusal> {
     // The client has the generated ids, the agent its own.
     let recap_input = is_kept.then(|| RecapInput {
         messages: Some(message::to_array(&input.messages, false).as_str().into()),
@@ -111,7 +123,7 @@ pub(crate) fn translate_input(
     let mut left_out = input_repair::repair_input(&mut input, agent)?;
     left_out += gateway_notes::remove_notes(&mut input, client, agent);
     let has_answers = input.messages.iter().any(|message| has_role(message, ASSISTANT));
-    let mut thread = ThreadState::new(thread_values(&ids.thread_id), has_answers);
+    let mut thread = ThreadState::new(thread_values, has_answers);
     let (body, mut losses) = encode_input(input, agent);
     losses[EventLoss::Downgraded as usize] += left_out;
     let MappedBody { body, target } = map_body(body, agent, &mut thread, &mut losses)?;
@@ -125,7 +137,7 @@ pub(crate) fn translate_with_notes(
     agent: PeerDialect,
     fresh: &RunIds,
 ) -> Result<String, RequestRefusal> {
-    let mut input = decode_input(decode_utf8(body)?, client, fresh)?;
+    let mut input = decode_body(body, client, fresh)?;
     restore_reserved_ids(&mut input, client);
     message_ids::restore_ids(&mut input.messages);
     message_ids::restore_calls(&mut input.messages);
@@ -147,6 +159,15 @@ fn decode_utf8(body: &[u8]) -> Result<&str, RequestRefusal> {
         Ok(text) => Ok(text),
         Err(error) => refuse("", format!("the body is not valid UTF-8 at byte {}", error.valid_up_to())),
     }
+}
+
+/// Reads a request body into the canonical input. Fails if it is not UTF-8, or as [`decode_input`] does.
+pub(crate) fn decode_body<'a>(
+    body: &'a [u8],
+    client: PeerDialect,
+    fresh: &RunIds,
+) -> Result<RunAgentInput<'a>, RequestRefusal> {
+    decode_input(decode_utf8(body)?, client, fresh)
 }
 
 const CHECKED_MEMBERS: [Field; 5] = [Field::ThreadId, Field::RunId, Field::Messages, Field::Tools, Field::Resume];
@@ -189,12 +210,7 @@ pub(crate) fn decode_input<'a>(
         question_ids = interrupts::apply_answers(form, &mut members, &mut messages);
         message_ids::restore_answers(&mut members, &question_ids);
     }
-    let context = get(&members, Field::Context).and_then(|context| match context.json_type() {
-        JsonType::String => Some(context_from_text(context)),
-        JsonType::Object => context_from_object(context),
-        _ => None,
-    });
-    if let Some(context) = context {
+    if let Some(context) = get(&members, Field::Context).and_then(input_repair::convert_context) {
         set(&mut members, MemberKey::Known(Field::Context), context);
         check_lists(lists, &members)?;
     }
@@ -220,41 +236,6 @@ fn take_id<'a>(members: &mut Members<'a>, field: Field, fresh: &Json<'static>) -
         Some(value) if value.json_type() == JsonType::Number => Ok(Json::string(value.as_str())),
         Some(_) => refuse(format!("/{}", field.camel()), "must be a string"),
     }
-}
-
-/// Converts a context string: a JSON list is used as is; any other text becomes the only entry.
-fn context_from_text(context: &Json<'_>) -> Json<'static> {
-    let text = context.text().unwrap_or_default();
-    if text.trim().is_empty() {
-        return Json::from_trusted("[]");
-    }
-    if let Some(list) = json::parse_value(&text).filter(|value| value.json_type() == JsonType::Array) {
-        return list.into_owned();
-    }
-    let entry = json::build_object(|object| {
-        object.member(Field::Description.camel(), Json::string(CONTEXT_DESCRIPTION).as_str());
-        object.member(Field::Value.camel(), context.as_str());
-    });
-    json::to_array(&[entry])
-}
-
-/// Converts a context object ("传递用户环境信息", seed 000 §3.3.1): an entry is used as is, the members of any other object
-/// become entries.
-fn context_from_object(context: &Json<'_>) -> Option<Json<'static>> {
-    let members = json::parse_members(context)?;
-    let description = Field::Description.camel();
-    if members.len() == 2
-        && [description, Field::Value.camel()].iter().all(|name| find_member(&members, name).is_some())
-    {
-        return Some(json::to_array(&[context.as_borrowed()]));
-    }
-    let entry = |(key, value): &(MemberKey<'_>, Json<'_>)| {
-        json::build_object(|object| {
-            object.member(description, Json::string(key.name()).as_str());
-            object.member(Field::Value.camel(), value.to_string_value().as_str());
-        })
-    };
-    Some(json::to_array(&members.iter().map(entry).collect::<Vec<_>>()))
 }
 
 fn unpack_input(

@@ -46,13 +46,12 @@ def prepare_base(commit):
 
 
 def build(folder, name):
-    """Builds the benchmark of the core and the gateway, and returns copies of both: the next build replaces them."""
+    """Builds the benchmark and the gateway, and returns copies of both: the next build replaces them."""
     print(f"building {name}", file=sys.stderr, flush=True)
     environment = {**os.environ, "CARGO_TARGET_DIR": str(BUILT)}
     built = {"cwd": folder, "env": environment}
     found = run(
-        *("cargo", "bench", "--locked", "--no-default-features", "--bench", "translate", "--no-run"),
-        *("--message-format", "json"), **built,
+        *("cargo", "bench", "--locked", "--bench", "translate", "--no-run", "--message-format", "json"), **built,
     )
     executables = re.findall(r'"executable":"([^"]*/translate-[^"]*)"', found)
     if not executables:

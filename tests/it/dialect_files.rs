@@ -3,7 +3,6 @@
 use super::support::agent::{Agent, Step, write};
 use super::support::client::{INPUT, post, send_request};
 use super::support::gateway::{Gateway, Setup, TempFile, diglot};
-use super::support::redis::Redis;
 use super::support::sha256;
 use super::support::sse::{self, HEAD};
 use diglot::codec::sse::SseLimits;
@@ -300,37 +299,6 @@ fn a_frame_that_repeats_another_is_read_by_its_rules() {
         let deltas: Vec<Value> = sse::events(&out).iter().filter_map(|event| event.get("delta").cloned()).collect();
         assert_eq!(deltas, expected, "{body}\n{out}");
     }
-}
-
-/// Any replica goes on with a conversation; what a replica knows serves it while Redis does not answer.
-#[tokio::test]
-async fn replicas_share_conversations_through_redis() {
-    let mut redis = Redis::start().await;
-    let response =
-        format!("{HEAD}{}", frames(&[message("Hi"), json!({"event": "message_end", "conversation_id": "45701982"})]));
-    let mut agent = Agent::with_script(vec![Step::Read, write(response)]);
-    let shared = redis.yaml(", deadline: 1s");
-    let one = start(&agent, "dify-chat.yaml", "dify-chat", "", &shared).await;
-    let other = start(&agent, "dify-chat.yaml", "dify-chat", "", &shared).await;
-    let later = INPUT.replace(
-        "\"messages\":[",
-        "\"messages\":[{\"id\":\"m0\",\"role\":\"user\",\"content\":\"first\"},{\"id\":\"a0\",\"role\":\"assistant\",\"content\":\"Hi\"},",
-    );
-    let mut post_to = async |gateway: &Gateway, thread: &str, run: &str, body: &str| {
-        let body = body.replace("\"t1\"", &format!("\"{thread}\"")).replace("\"r1\"", &format!("\"{run}\""));
-        let answer = send_request(gateway.data, post("/run", "", &body)).await;
-        assert_eq!(answer.status, 200, "{}", answer.text());
-        let is_lost = answer.text().contains("diglot.conversation_lost");
-        (agent.next_request().await.json()["conversation_id"].clone(), is_lost)
-    };
-    assert_eq!(post_to(&one, "t1", "r1", INPUT).await, (Value::Null, false));
-    assert_eq!(post_to(&other, "t1", "r2", &later).await, (json!("45701982"), false));
-    assert_eq!(post_to(&other, "t2", "r1", &later).await, (Value::Null, true));
-    let keys = redis.run_command(&["KEYS", "*"]);
-    assert!(keys.contains(":kept:") && !keys.contains("t1"), "{keys}");
-    redis.kill().await;
-    assert_eq!(post_to(&other, "t1", "r3", &later).await, (json!("45701982"), false));
-    assert!(other.metric("diglot_ratelimit_backend_errors_total").await >= 1.0);
 }
 
 #[test]

@@ -57,6 +57,7 @@
 //! - `soak`: a mixed load for a long time, which only `make soak` runs.
 //! - `status`: the status plane.
 //! - `support`: the gateway as a process, scripted agents, a small HTTP client.
+//! - `thread_values`: what the runs of a thread keep for later ones, over several replicas and a Redis that fails.
 //! - `traces`: trace context at the agent and in the log, and export to a collector.
 //! - `truncation`: agent streams that end after every byte of the corpus.
 //! - `two_steps`: runs that are started with POST and read with GET, on either side.
@@ -121,6 +122,7 @@ mod smuggling;
 mod soak;
 mod status;
 mod support;
+mod thread_values;
 mod traces;
 mod truncation;
 mod two_steps;

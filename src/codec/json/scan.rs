@@ -24,13 +24,25 @@ pub(super) struct RawName<'a> {
 }
 
 impl<'a> RawName<'a> {
+    /// Returns the name if it has no escapes.
+    #[inline]
+    pub(super) fn plain(&self) -> Option<&'a str> {
+        (!self.has_escapes).then_some(self.text)
+    }
+
     /// Returns the name; fails if it is no Rust string, which a lone surrogate is not.
     #[inline]
     pub(super) fn decode(self) -> Result<Cow<'a, str>, ScanFailure> {
         if !self.has_escapes {
             return Ok(Cow::Borrowed(self.text));
         }
-        serde_json::from_str(&["\"", self.text, "\""].concat()).map(Cow::Owned).map_err(|_| ScanFailure)
+        self.decode_escapes().map(Cow::Owned)
+    }
+
+    /// Kept apart, so that the usual way is short enough to be inlined.
+    #[cold]
+    fn decode_escapes(&self) -> Result<String, ScanFailure> {
+        serde_json::from_str(&["\"", self.text, "\""].concat()).map_err(|_| ScanFailure)
     }
 }
 
@@ -43,18 +55,21 @@ impl<'a> ValueScanner<'a> {
     #[inline]
     pub(super) fn take_object(
         &mut self,
-        on_member: impl FnMut(RawName<'a>, &'a str) -> Result<(), ScanFailure>,
+        mut on_member: impl FnMut(RawName<'a>, &'a str) -> Result<(), ScanFailure>,
     ) -> Result<(), ScanFailure> {
         match self.peek_byte() {
-            Some(b'{') => self.take_members(1, on_member),
+            Some(b'{') => self.take_members(1, |scanner, name| on_member(name, scanner.value_at_depth(1)?)),
             _ => Err(ScanFailure),
         }
     }
 
     /// Takes an array, and passes on the text of each element.
-    pub(super) fn take_array(&mut self, on_element: impl FnMut(&'a str)) -> Result<(), ScanFailure> {
+    pub(super) fn take_array(&mut self, mut on_element: impl FnMut(&'a str)) -> Result<(), ScanFailure> {
         match self.peek_byte() {
-            Some(b'[') => self.take_elements(1, on_element),
+            Some(b'[') => self.take_elements(1, |scanner| {
+                on_element(scanner.value_at_depth(1)?);
+                Ok(())
+            }),
             _ => Err(ScanFailure),
         }
     }
@@ -69,14 +84,14 @@ impl<'a> ValueScanner<'a> {
         if self.peek_byte().is_none() { Ok(()) } else { Err(ScanFailure) }
     }
 
-    fn value_at_depth(&mut self, depth: usize) -> Result<&'a str, ScanFailure> {
+    /// Takes a value inside `depth` others, and returns its text.
+    pub(super) fn value_at_depth(&mut self, depth: usize) -> Result<&'a str, ScanFailure> {
         let first = self.peek_byte().ok_or(ScanFailure)?;
         let start = self.at;
         match first {
             b'"' => drop(self.skip_string()?),
-            b'{' | b'[' if depth == self.depth_limit => return Err(ScanFailure),
-            b'{' => self.take_members(depth + 1, |_, _| Ok(()))?,
-            b'[' => self.take_elements(depth + 1, |_| {})?,
+            b'{' => self.take_members(depth + 1, |scanner, _| scanner.value_at_depth(depth + 1).map(drop))?,
+            b'[' => self.take_elements(depth + 1, |scanner| scanner.value_at_depth(depth + 1).map(drop))?,
             b't' => self.skip_word("true")?,
             b'f' => self.skip_word("false")?,
             b'n' => self.skip_word("null")?,
@@ -85,14 +100,26 @@ impl<'a> ValueScanner<'a> {
         self.text.get(start..self.at).ok_or(ScanFailure)
     }
 
-    /// Takes the members of an object whose brace is the next byte.
+    /// Takes what `take` does, from the next byte on, and returns its text.
     #[inline]
-    fn take_members(
+    pub(super) fn take_text(
+        &mut self,
+        take: impl FnOnce(&mut Self) -> Result<(), ScanFailure>,
+    ) -> Result<&'a str, ScanFailure> {
+        let start = self.at;
+        take(self)?;
+        self.text.get(start..self.at).ok_or(ScanFailure)
+    }
+
+    /// Takes an object whose brace is the next byte. `take_value` gets the name of each member, and takes its value,
+    /// which is inside `depth` others.
+    #[inline]
+    pub(super) fn take_members(
         &mut self,
         depth: usize,
-        mut on_member: impl FnMut(RawName<'a>, &'a str) -> Result<(), ScanFailure>,
+        mut take_value: impl FnMut(&mut Self, RawName<'a>) -> Result<(), ScanFailure>,
     ) -> Result<(), ScanFailure> {
-        self.at += 1;
+        self.begin_nested(depth)?;
         if self.peek_byte() == Some(b'}') {
             self.at += 1;
             return Ok(());
@@ -103,26 +130,39 @@ impl<'a> ValueScanner<'a> {
                 return Err(ScanFailure);
             }
             self.at += 1;
-            on_member(name, self.value_at_depth(depth)?)?;
+            take_value(self, name)?;
             if !self.take_separator(b'}')? {
                 return Ok(());
             }
         }
     }
 
-    /// Takes the elements of an array whose bracket is the next byte.
-    fn take_elements(&mut self, depth: usize, mut on_element: impl FnMut(&'a str)) -> Result<(), ScanFailure> {
-        self.at += 1;
+    /// Takes an array whose bracket is the next byte. `take_element` takes each element, which is inside `depth`
+    /// others.
+    #[inline]
+    pub(super) fn take_elements(
+        &mut self,
+        depth: usize,
+        mut take_element: impl FnMut(&mut Self) -> Result<(), ScanFailure>,
+    ) -> Result<(), ScanFailure> {
+        self.begin_nested(depth)?;
         if self.peek_byte() == Some(b']') {
             self.at += 1;
             return Ok(());
         }
         loop {
-            on_element(self.value_at_depth(depth)?);
+            take_element(self)?;
             if !self.take_separator(b']')? {
                 return Ok(());
             }
         }
+    }
+
+    /// Takes a brace or a bracket, unless too many are open.
+    #[inline]
+    fn begin_nested(&mut self, depth: usize) -> Result<(), ScanFailure> {
+        self.at += 1;
+        if depth > self.depth_limit { Err(ScanFailure) } else { Ok(()) }
     }
 
     /// Takes a comma and returns true, or takes the end and returns false.
@@ -149,7 +189,7 @@ impl<'a> ValueScanner<'a> {
 
     /// Skips whitespace, and returns the next byte without taking it.
     #[inline]
-    fn peek_byte(&mut self) -> Option<u8> {
+    pub(super) fn peek_byte(&mut self) -> Option<u8> {
         loop {
             match self.text.as_bytes().get(self.at) {
                 Some(b' ' | b'\n' | b'\t' | b'\r') => self.at += 1,

@@ -1,18 +1,19 @@
 //! The state of a compilation, and the keys of the file.
 
 use super::compiled::DialectFile;
+use crate::codec::json::JsonStep;
 use crate::config::dialect_text::{RESERVED_NAMES, is_dialect_name};
 use crate::config::problem::{ConfigProblem, ConfigProblems, SourcePosition, did_you_mean};
 use crate::config::spanned_tree::{MapEntry, NodeValue, TreeNode, TreeScalar, TreeScalarKind, join_key};
 use crate::config::substitution::{SubstitutionError, expand};
-use crate::dialect::{self, JsonStep, MappedDialect, Mapping, RuleEffect};
+use crate::dialect::{self, MappedDialect, Mapping, RuleEffect};
 use crate::event::{EventType, Json};
 
 pub(super) const FILE_KEYS: &[&str] = &["name", "payload", "request", "events", "error", "tests"];
 
 /// A node with its path in the file.
 #[derive(Clone, Copy)]
-pub(super) struct At<'t> {
+pub(super) struct PlacedNode<'t> {
     pub(super) node: &'t TreeNode,
     pub(super) path: &'t str,
 }
@@ -69,7 +70,7 @@ impl<'c> DialectCompiler<'c> {
         for (path, position, first) in repeated {
             self.report(&path, position, format!("the key is already on line {first}"), "keep one of the two");
         }
-        let at = At { node: root, path: "" };
+        let at = PlacedNode { node: root, path: "" };
         let NodeValue::Mapping(_) = root.value else {
             self.report("", position_of(root), "a dialect file is a mapping", "begin with `name: my-agent`");
             return None;
@@ -77,11 +78,11 @@ impl<'c> DialectCompiler<'c> {
         self.check_keys(at, FILE_KEYS);
         let name = self.compile_name(root);
         if let Some(payload) = root.entry("payload") {
-            self.payload = self.plain_path(At { node: &payload.value, path: "payload" }).unwrap_or_default();
+            self.payload = self.plain_path(PlacedNode { node: &payload.value, path: "payload" }).unwrap_or_default();
         }
         self.collect_names(root);
         match root.entry("events") {
-            Some(events) => self.compile_rules(At { node: &events.value, path: "events" }),
+            Some(events) => self.compile_rules(PlacedNode { node: &events.value, path: "events" }),
             None => self.report(
                 "",
                 None,
@@ -93,16 +94,16 @@ impl<'c> DialectCompiler<'c> {
                 ),
             ),
         }
-        self.mapping.find_text_copies();
+        self.mapping.finish_rules();
         self.check_ends(root);
         if let Some(request) = root.entry("request") {
-            self.compile_requests(At { node: &request.value, path: "request" });
+            self.compile_requests(PlacedNode { node: &request.value, path: "request" });
         }
         if let Some(error) = root.entry("error") {
-            self.compile_error(At { node: &error.value, path: "error" });
+            self.compile_error(PlacedNode { node: &error.value, path: "error" });
         }
         let tests = root.entry("tests");
-        let examples = tests.map(|tests| self.compile_examples(At { node: &tests.value, path: "tests" }));
+        let examples = tests.map(|tests| self.compile_examples(PlacedNode { node: &tests.value, path: "tests" }));
         let dialect = MappedDialect { name: name?, mapping: std::mem::take(&mut self.mapping) };
         Some(DialectFile { dialect, examples: examples.unwrap_or_default() })
     }
@@ -113,7 +114,7 @@ impl<'c> DialectCompiler<'c> {
             self.report("", None, "the key `name` is missing", hint);
             return None;
         };
-        let name = self.scalar_text(At { node: &entry.value, path: "name" })?;
+        let name = self.scalar_text(PlacedNode { node: &entry.value, path: "name" })?;
         let (message, hint) = match name.as_str() {
             name if !is_dialect_name(name) => (
                 format!("`{name}` is not a valid dialect name"),
@@ -159,7 +160,7 @@ impl<'c> DialectCompiler<'c> {
     }
 
     /// Reports keys that do not exist.
-    pub(super) fn check_keys(&mut self, at: At<'_>, known: &[&str]) {
+    pub(super) fn check_keys(&mut self, at: PlacedNode<'_>, known: &[&str]) {
         let NodeValue::Mapping(entries) = &at.node.value else { return };
         for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
             let path = join_key(at.path, &entry.key);
@@ -168,7 +169,7 @@ impl<'c> DialectCompiler<'c> {
     }
 
     /// Returns the entries of a mapping, without those whose key stands twice.
-    pub(super) fn mapping_entries<'t>(&mut self, at: At<'t>, expected: &str) -> Vec<&'t MapEntry> {
+    pub(super) fn mapping_entries<'t>(&mut self, at: PlacedNode<'t>, expected: &str) -> Vec<&'t MapEntry> {
         match &at.node.value {
             NodeValue::Mapping(entries) => entries.iter().filter(|entry| !entry.value.is_skipped.get()).collect(),
             _ => {
@@ -180,7 +181,7 @@ impl<'c> DialectCompiler<'c> {
     }
 
     /// Returns the items of a list; a single value is a list of one.
-    pub(super) fn list_items<'t>(&self, at: At<'t>) -> Vec<(&'t TreeNode, String)> {
+    pub(super) fn list_items<'t>(&self, at: PlacedNode<'t>) -> Vec<(&'t TreeNode, String)> {
         match &at.node.value {
             NodeValue::List(items) => {
                 items.iter().enumerate().map(|(index, item)| (item, format!("{}[{index}]", at.path))).collect()
@@ -190,7 +191,7 @@ impl<'c> DialectCompiler<'c> {
     }
 
     /// Returns a scalar as text, with its variables expanded.
-    pub(super) fn scalar_text(&mut self, at: At<'_>) -> Option<String> {
+    pub(super) fn scalar_text(&mut self, at: PlacedNode<'_>) -> Option<String> {
         let NodeValue::Scalar(scalar) = &at.node.value else {
             let message = format!("must be a text, not {}", shape_of(at.node));
             self.report(
@@ -205,7 +206,7 @@ impl<'c> DialectCompiler<'c> {
     }
 
     /// Expands variables. Text without any stays as it is, with its spaces.
-    pub(super) fn expand(&mut self, at: At<'_>, text: &str) -> Option<String> {
+    pub(super) fn expand(&mut self, at: PlacedNode<'_>, text: &str) -> Option<String> {
         if !text.contains("${") {
             return Some(text.to_owned());
         }
@@ -239,7 +240,7 @@ impl<'c> DialectCompiler<'c> {
         self.problems.len()
     }
 
-    pub(super) fn report_at(&mut self, at: At<'_>, message: impl Into<String>, hint: impl Into<String>) {
+    pub(super) fn report_at(&mut self, at: PlacedNode<'_>, message: impl Into<String>, hint: impl Into<String>) {
         self.report(at.path, position_of(at.node), message, hint);
     }
 }

@@ -2,7 +2,7 @@
 //! request and the one that the agent gets.
 
 use super::compiled::{DialectExample, ExampleInput};
-use super::compiler::{At, DialectCompiler, literal_json};
+use super::compiler::{DialectCompiler, PlacedNode, literal_json};
 use crate::codec::json;
 use crate::config::problem::{SourcePosition, did_you_mean};
 use crate::config::spanned_tree::{NodeValue, TreeNode, join_key};
@@ -20,16 +20,16 @@ const JSON: &str = "application/json";
 const FORMS: &str = "write `stream:` and `events:`, `status:`, `answer:` and `events:`, or `request:` and `body:`";
 
 impl DialectCompiler<'_> {
-    pub(super) fn compile_examples(&mut self, at: At<'_>) -> Vec<DialectExample> {
+    pub(super) fn compile_examples(&mut self, at: PlacedNode<'_>) -> Vec<DialectExample> {
         let mut examples = Vec::new();
         for (node, path) in self.list_items(at) {
-            let example = self.compile_example(At { node, path: &path });
+            let example = self.compile_example(PlacedNode { node, path: &path });
             examples.extend(example);
         }
         examples
     }
 
-    fn compile_example(&mut self, at: At<'_>) -> Option<DialectExample> {
+    fn compile_example(&mut self, at: PlacedNode<'_>) -> Option<DialectExample> {
         let entries = self.mapping_entries(at, "`name:`, and `stream:` with `events:` or `request:` with `body:`");
         let before = self.problem_count();
         self.check_keys(at, EXAMPLE_KEYS);
@@ -41,7 +41,7 @@ impl DialectCompiler<'_> {
         let input = match (inputs, value("events"), value("body")) {
             ([Some(stream), None, None], Some(events), None) => {
                 let path = join_key(at.path, "stream");
-                let bytes = self.example_text(At { node: &stream.value, path: &path })?;
+                let bytes = self.example_text(PlacedNode { node: &stream.value, path: &path })?;
                 let keep = self.compile_thread(at, "keep").map(to_object);
                 ExampleInput::Stream { bytes, events: self.example_events(at, &events)?, keep }
             }
@@ -67,7 +67,7 @@ impl DialectCompiler<'_> {
             }
         };
         let name = match at.node.entry("name") {
-            Some(entry) => self.scalar_text(At { node: &entry.value, path: &join_key(at.path, "name") })?,
+            Some(entry) => self.scalar_text(PlacedNode { node: &entry.value, path: &join_key(at.path, "name") })?,
             None => at.path.to_owned(),
         };
         let thread = self.compile_thread(at, "thread").unwrap_or_default();
@@ -76,7 +76,7 @@ impl DialectCompiler<'_> {
     }
 
     /// Returns what an agent sends: nothing in it is a variable.
-    fn example_text(&mut self, at: At<'_>) -> Option<String> {
+    fn example_text(&mut self, at: PlacedNode<'_>) -> Option<String> {
         if let NodeValue::Scalar(bytes) = &at.node.value {
             return Some(bytes.text.clone());
         }
@@ -84,7 +84,7 @@ impl DialectCompiler<'_> {
         None
     }
 
-    fn example_events(&mut self, at: At<'_>, events: &Json<'_>) -> Option<Vec<Json<'static>>> {
+    fn example_events(&mut self, at: PlacedNode<'_>, events: &Json<'_>) -> Option<Vec<Json<'static>>> {
         let Some(events) = json::parse_elements(events) else {
             self.report_at(at, "`events` must be a list", "write `- {type: …}` for each event");
             return None;
@@ -92,24 +92,25 @@ impl DialectCompiler<'_> {
         Some(events.into_iter().map(Json::into_owned).collect())
     }
 
-    fn example_status(&mut self, at: At<'_>) -> Option<u16> {
+    fn example_status(&mut self, at: PlacedNode<'_>) -> Option<u16> {
         let Some(entry) = at.node.entry("status") else {
             self.report_at(at, "an answer needs its HTTP status", "add `status:`, such as `status: 429`");
             return None;
         };
         let status = to_json(&entry.value).as_str().parse().ok().filter(|status| (200..600).contains(status));
         if status.is_none() {
-            let at = At { node: &entry.value, path: &join_key(at.path, "status") };
+            let at = PlacedNode { node: &entry.value, path: &join_key(at.path, "status") };
             self.report_at(at, "must be an HTTP status", "write a number from 200 to 599, such as `status: 429`");
         }
         status
     }
 
     /// Returns values of the thread by name; `None` without the key.
-    fn compile_thread(&mut self, at: At<'_>, key: &str) -> Option<Vec<(String, Json<'static>)>> {
+    fn compile_thread(&mut self, at: PlacedNode<'_>, key: &str) -> Option<Vec<(String, Json<'static>)>> {
         let kept = at.node.entry(key)?;
         let path = join_key(at.path, key);
-        let entries = self.mapping_entries(At { node: &kept.value, path: &path }, &format!("`{key}: {{name: value}}`"));
+        let entries =
+            self.mapping_entries(PlacedNode { node: &kept.value, path: &path }, &format!("`{key}: {{name: value}}`"));
         let known: Vec<String> = self.mapping.thread_names.iter().map(|name| name.to_string()).collect();
         let mut thread = Vec::new();
         for entry in entries {

@@ -1,8 +1,9 @@
 //! Paths as a dialect file writes them: `choices[0].delta.content`, `@item.id`, `$["odd name"].x`.
 
-use super::compiler::{At, DialectCompiler, PathUse};
+use super::compiler::{DialectCompiler, PathUse, PlacedNode};
+use crate::codec::json::JsonStep;
 use crate::config::problem::did_you_mean;
-use crate::dialect::{JsonStep, ValueSource};
+use crate::dialect::ValueSource;
 
 /// The named places of frames and requests.
 const FRAME_ROOTS: &[&str] = &["@event", "@data", "@item", "@run", "@thread", "@thread_id", "@run_id"];
@@ -17,13 +18,13 @@ const PATH_HINT: &str = "write names separated by dots, `[0]` for an element, `[
 
 impl DialectCompiler<'_> {
     /// Compiles a path without a named place.
-    pub(super) fn plain_path(&mut self, at: At<'_>) -> Option<Vec<JsonStep>> {
+    pub(super) fn plain_path(&mut self, at: PlacedNode<'_>) -> Option<Vec<JsonStep>> {
         let text = self.scalar_text(at)?;
         self.parse_steps(at, text.trim())
     }
 
     /// Compiles a path into the place of its value.
-    pub(super) fn compile_path(&mut self, at: At<'_>, text: &str, scope: PathUse) -> Option<ValueSource> {
+    pub(super) fn compile_path(&mut self, at: PlacedNode<'_>, text: &str, scope: PathUse) -> Option<ValueSource> {
         let text = text.trim();
         if let Some(named) = text.strip_prefix('@') {
             return self.compile_named(at, text, named, scope);
@@ -50,13 +51,13 @@ impl DialectCompiler<'_> {
             }
             PathUse::Frame { .. } => {
                 let steps = if is_root { steps } else { [self.payload.clone(), steps].concat() };
-                self.mapping.note_read(&steps);
+                self.mapping.add_read_members(&steps);
                 Some(ValueSource::Slot(self.mapping.paths.add(&steps)))
             }
         }
     }
 
-    fn compile_named(&mut self, at: At<'_>, text: &str, named: &str, scope: PathUse) -> Option<ValueSource> {
+    fn compile_named(&mut self, at: PlacedNode<'_>, text: &str, named: &str, scope: PathUse) -> Option<ValueSource> {
         let end = named.find(['.', '[']).unwrap_or(named.len());
         let (name, rest) = named.split_at(end);
         let rest = rest.strip_prefix('.').unwrap_or(rest);
@@ -65,7 +66,7 @@ impl DialectCompiler<'_> {
             "item" if scope.has_item() => {
                 let steps = self.parse_steps(at, rest)?;
                 if is_frame {
-                    self.mapping.note_read(&steps);
+                    self.mapping.add_read_members(&steps);
                 }
                 return Some(ValueSource::Item(steps));
             }
@@ -99,7 +100,7 @@ impl DialectCompiler<'_> {
         None
     }
 
-    fn compile_kept(&mut self, at: At<'_>, name: &str, is_thread: bool) -> Option<ValueSource> {
+    fn compile_kept(&mut self, at: PlacedNode<'_>, name: &str, is_thread: bool) -> Option<ValueSource> {
         self.reads_thread |= is_thread;
         let names = if is_thread { &self.mapping.thread_names } else { &self.mapping.run_names };
         if let Some(found) = names.iter().position(|own| **own == *name) {
@@ -115,7 +116,7 @@ impl DialectCompiler<'_> {
         None
     }
 
-    fn parse_steps(&mut self, at: At<'_>, text: &str) -> Option<Vec<JsonStep>> {
+    fn parse_steps(&mut self, at: PlacedNode<'_>, text: &str) -> Option<Vec<JsonStep>> {
         let steps = split_steps(text);
         if steps.is_none() {
             self.report_at(at, format!("`{text}` is not a path"), PATH_HINT);

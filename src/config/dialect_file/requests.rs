@@ -1,9 +1,10 @@
 //! The requests of a dialect file, and the members of its agent's errors.
 
-use super::compiler::{At, DialectCompiler, PathUse};
+use super::compiler::{DialectCompiler, PathUse, PlacedNode};
+use crate::codec::json::JsonStep;
 use crate::config::scalar;
 use crate::config::spanned_tree::{NodeValue, join_key};
-use crate::dialect::{ErrorPaths, JsonStep, RequestTemplate, TargetTemplate, TextPart, ValueTemplate, is_field_value};
+use crate::dialect::{ErrorPaths, RequestTemplate, TargetTemplate, TextPart, ValueTemplate, is_field_value};
 use http::header;
 
 pub(super) const REQUEST_KEYS: &[&str] = &["when", "has", "lacks", "path", "query", "headers", "body"];
@@ -13,7 +14,7 @@ const USE: PathUse = PathUse::Request { has_item: false };
 
 impl DialectCompiler<'_> {
     /// Compiles one request, or a list of which the first that fits is used.
-    pub(super) fn compile_requests(&mut self, at: At<'_>) {
+    pub(super) fn compile_requests(&mut self, at: PlacedNode<'_>) {
         let requests = self.list_items(at);
         if requests.is_empty() {
             self.report_at(
@@ -24,7 +25,7 @@ impl DialectCompiler<'_> {
         }
         let mut default = None;
         for (node, path) in &requests {
-            let at = At { node, path };
+            let at = PlacedNode { node, path };
             if let Some(default) = &default {
                 let message = format!("this is never used, because {default} is for every request");
                 self.report_at(at, message, "move it to the front, or add `when:`, `has:` or `lacks:` to the other");
@@ -42,7 +43,7 @@ impl DialectCompiler<'_> {
     }
 
     /// Compiles a request; `None` if a variable makes its conditions impossible.
-    fn compile_request(&mut self, at: At<'_>) -> Option<RequestTemplate> {
+    fn compile_request(&mut self, at: PlacedNode<'_>) -> Option<RequestTemplate> {
         self.mapping_entries(at, "`body:` with the request that the agent gets");
         self.check_keys(at, REQUEST_KEYS);
         let conditions = self.compile_conditions(at, USE);
@@ -55,16 +56,16 @@ impl DialectCompiler<'_> {
         self.check_headers(at, &target.headers);
         let body = at.node.entry("body").and_then(|entry| {
             let path = join_key(at.path, "body");
-            self.compile_value(At { node: &entry.value, path: &path }, USE)
+            self.compile_value(PlacedNode { node: &entry.value, path: &path }, USE)
         });
         Some(RequestTemplate { conditions: conditions?, target, body, reads_thread: self.reads_thread })
     }
 
     /// Compiles `path`, which stands behind the path of the route's URL.
-    fn compile_path_parts(&mut self, at: At<'_>) -> Option<Vec<TextPart>> {
+    fn compile_path_parts(&mut self, at: PlacedNode<'_>) -> Option<Vec<TextPart>> {
         let entry = at.node.entry("path")?;
         let path = join_key(at.path, "path");
-        let at = At { node: &entry.value, path: &path };
+        let at = PlacedNode { node: &entry.value, path: &path };
         let parts = match self.compile_value(at, USE)? {
             ValueTemplate::Text(parts) => parts,
             ValueTemplate::From(sources) if sources.is_empty() => return None,
@@ -104,20 +105,20 @@ impl DialectCompiler<'_> {
     }
 
     /// Compiles a mapping of names to values.
-    fn compile_named_values(&mut self, at: At<'_>, key: &str) -> Vec<(Box<str>, ValueTemplate)> {
+    fn compile_named_values(&mut self, at: PlacedNode<'_>, key: &str) -> Vec<(Box<str>, ValueTemplate)> {
         let Some(entry) = at.node.entry(key) else { return Vec::new() };
         let path = join_key(at.path, key);
         let mut values = Vec::new();
         let expected = format!("`{key}: {{name: \"{{PATH}}\"}}`");
-        for entry in self.mapping_entries(At { node: &entry.value, path: &path }, &expected) {
+        for entry in self.mapping_entries(PlacedNode { node: &entry.value, path: &path }, &expected) {
             let path = join_key(&path, &entry.key);
-            let value = self.compile_value(At { node: &entry.value, path: &path }, USE);
+            let value = self.compile_value(PlacedNode { node: &entry.value, path: &path }, USE);
             values.extend(value.map(|value| (entry.key.as_str().into(), value)));
         }
         values
     }
 
-    fn check_headers(&mut self, at: At<'_>, headers: &[(Box<str>, ValueTemplate)]) {
+    fn check_headers(&mut self, at: PlacedNode<'_>, headers: &[(Box<str>, ValueTemplate)]) {
         let Some(NodeValue::Mapping(entries)) = at.node.entry("headers").map(|entry| &entry.value.value) else {
             return;
         };
@@ -141,24 +142,24 @@ impl DialectCompiler<'_> {
             let value = headers.iter().find(|(name, _)| **name == *entry.key).map(|(_, value)| value);
             if matches!(value, Some(ValueTemplate::Literal(text)) if !text.text().is_none_or(|text| is_field_value(&text)))
             {
-                let at = At { node: &entry.value, path: &path };
+                let at = PlacedNode { node: &entry.value, path: &path };
                 self.report_at(at, "a header cannot have these characters", "write visible ASCII on one line");
             }
         }
     }
 
     /// Compiles `error`, which says where the agent's errors have their message and code.
-    pub(super) fn compile_error(&mut self, at: At<'_>) {
+    pub(super) fn compile_error(&mut self, at: PlacedNode<'_>) {
         self.mapping_entries(at, "`error: {message: PATH, code: PATH}`");
         self.check_keys(at, ERROR_KEYS);
         let message = self.compile_error_paths(at, "message");
         self.mapping.error = ErrorPaths { message, code: self.compile_error_paths(at, "code") };
     }
 
-    fn compile_error_paths(&mut self, at: At<'_>, key: &str) -> Vec<Vec<JsonStep>> {
+    fn compile_error_paths(&mut self, at: PlacedNode<'_>, key: &str) -> Vec<Vec<JsonStep>> {
         let Some(entry) = at.node.entry(key) else { return Vec::new() };
         let path = join_key(at.path, key);
-        let paths = self.list_items(At { node: &entry.value, path: &path });
-        paths.into_iter().filter_map(|(node, path)| self.plain_path(At { node, path: &path })).collect()
+        let paths = self.list_items(PlacedNode { node: &entry.value, path: &path });
+        paths.into_iter().filter_map(|(node, path)| self.plain_path(PlacedNode { node, path: &path })).collect()
     }
 }

@@ -1,6 +1,6 @@
 //! The rules of a dialect file.
 
-use super::compiler::{At, DialectCompiler, PathUse, position_of};
+use super::compiler::{DialectCompiler, PathUse, PlacedNode, position_of};
 use crate::config::problem::did_you_mean;
 use crate::config::spanned_tree::{NodeValue, TreeNode, TreeScalarKind, join_key};
 use crate::dialect::{EmittedEvent, MappingRule, MemberTemplate, RuleEffect};
@@ -36,20 +36,20 @@ fn label_of(rule: &TreeNode) -> Box<str> {
 }
 
 impl DialectCompiler<'_> {
-    pub(super) fn compile_rules(&mut self, at: At<'_>) {
+    pub(super) fn compile_rules(&mut self, at: PlacedNode<'_>) {
         let NodeValue::List(rules) = &at.node.value else {
             let hint = "write a list: `- when: {type: message}` and below it `emit:`";
             return self.report_at(at, "must be a list of rules", hint);
         };
         for (index, rule) in rules.iter().enumerate() {
             let path = format!("{}[{index}]", at.path);
-            if let Some(rule) = self.compile_rule(At { node: rule, path: &path }) {
+            if let Some(rule) = self.compile_rule(PlacedNode { node: rule, path: &path }) {
                 self.mapping.rules.push(rule);
             }
         }
     }
 
-    fn compile_rule(&mut self, at: At<'_>) -> Option<MappingRule> {
+    fn compile_rule(&mut self, at: PlacedNode<'_>) -> Option<MappingRule> {
         let entries = self.mapping_entries(at, "`when:` or `has:`, and `emit:` below it");
         self.check_keys(at, RULE_KEYS);
         if !entries.is_empty() && !entries.iter().any(|entry| EFFECT_KEYS.contains(&entry.key.as_str())) {
@@ -59,7 +59,7 @@ impl DialectCompiler<'_> {
         let scope = PathUse::Frame { has_item: false };
         let each = match at.node.entry("each") {
             Some(entry) => {
-                Some(self.compile_one_path(At { node: &entry.value, path: &join_key(at.path, "each") }, scope)?)
+                Some(self.compile_one_path(PlacedNode { node: &entry.value, path: &join_key(at.path, "each") }, scope)?)
             }
             None => None,
         };
@@ -68,7 +68,7 @@ impl DialectCompiler<'_> {
         let mut effects = Vec::new();
         for entry in entries {
             let path = join_key(at.path, &entry.key);
-            self.compile_effect(At { node: &entry.value, path: &path }, &entry.key, scope, &mut effects);
+            self.compile_effect(PlacedNode { node: &entry.value, path: &path }, &entry.key, scope, &mut effects);
         }
         // Values are set before events use them, and the run ends last.
         effects.sort_by_key(|effect| match effect {
@@ -85,11 +85,13 @@ impl DialectCompiler<'_> {
         Some(MappingRule { line, label: label_of(at.node), each, conditions: conditions?, effects })
     }
 
-    fn compile_effect(&mut self, at: At<'_>, key: &str, scope: PathUse, effects: &mut Vec<RuleEffect>) {
+    fn compile_effect(&mut self, at: PlacedNode<'_>, key: &str, scope: PathUse, effects: &mut Vec<RuleEffect>) {
         match key {
             "emit" => {
                 for (event, path) in self.list_items(at) {
-                    effects.extend(self.compile_event(At { node: event, path: &path }, scope).map(RuleEffect::Emit));
+                    effects.extend(
+                        self.compile_event(PlacedNode { node: event, path: &path }, scope).map(RuleEffect::Emit),
+                    );
                 }
             }
             "set" | "append" | "keep" => self.compile_kept_values(at, key, scope, effects),
@@ -111,7 +113,7 @@ impl DialectCompiler<'_> {
                 self.check_keys(at, FAIL_KEYS);
                 let mut part = |key: &str| {
                     let entry = at.node.entry(key)?;
-                    self.compile_value(At { node: &entry.value, path: &join_key(at.path, key) }, scope)
+                    self.compile_value(PlacedNode { node: &entry.value, path: &join_key(at.path, key) }, scope)
                 };
                 effects.push(RuleEffect::Fail { message: part("message"), code: part("code") });
             }
@@ -119,10 +121,10 @@ impl DialectCompiler<'_> {
         }
     }
 
-    fn compile_kept_values(&mut self, at: At<'_>, key: &str, scope: PathUse, effects: &mut Vec<RuleEffect>) {
+    fn compile_kept_values(&mut self, at: PlacedNode<'_>, key: &str, scope: PathUse, effects: &mut Vec<RuleEffect>) {
         for entry in self.mapping_entries(at, &format!("`{key}: {{name: \"{{PATH}}\"}}`")) {
             let path = join_key(at.path, &entry.key);
-            let at = At { node: &entry.value, path: &path };
+            let at = PlacedNode { node: &entry.value, path: &path };
             let is_plain = !entry.key.is_empty() && entry.key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
             if !is_plain {
                 let hint = "write letters, digits and underscores, such as `conversation_id`";
@@ -140,7 +142,7 @@ impl DialectCompiler<'_> {
         }
     }
 
-    fn compile_event(&mut self, at: At<'_>, scope: PathUse) -> Option<EmittedEvent> {
+    fn compile_event(&mut self, at: PlacedNode<'_>, scope: PathUse) -> Option<EmittedEvent> {
         let example = EventType::TextMessageChunk.wire();
         let entries = self.mapping_entries(at, &format!("`{{type: {example}, delta: \"{{PATH}}\"}}`"));
         if entries.is_empty() {
@@ -152,7 +154,7 @@ impl DialectCompiler<'_> {
             return None;
         };
         let type_path = join_key(at.path, "type");
-        let type_at = At { node: &written.value, path: &type_path };
+        let type_at = PlacedNode { node: &written.value, path: &type_path };
         let wire = self.scalar_text(type_at)?;
         let Some(kind) = EventType::from_wire(&wire) else {
             let known: Vec<&str> = EventType::ALL.iter().map(|kind| kind.wire()).collect();
@@ -181,11 +183,11 @@ impl DialectCompiler<'_> {
         let members = self.compile_members(at, kind, own_keys, scope);
         let mut part = |name: &str| {
             let entry = at.node.entry(name).filter(|_| own_keys.contains(&name))?;
-            self.compile_value(At { node: &entry.value, path: &join_key(at.path, name) }, scope)
+            self.compile_value(PlacedNode { node: &entry.value, path: &join_key(at.path, name) }, scope)
         };
-        let (key, content) = (part(KEY), part(CONTENT));
-        self.mapping.has_whole_content |= content.is_some();
-        let event = EmittedEvent { kind, members, key, content, copies_text: false };
+        let (key, whole_text) = (part(KEY), part(CONTENT));
+        self.mapping.has_whole_texts |= whole_text.is_some();
+        let event = EmittedEvent { kind, members, key, whole_text, copies_text: false };
         // A misspelt member is not also a missing one.
         if self.problem_count() == before {
             self.check_members(at, &event, is_piece, is_call);
@@ -196,7 +198,7 @@ impl DialectCompiler<'_> {
     /// Compiles the members of an event, and reports those that AG-UI's event does not have.
     fn compile_members(
         &mut self,
-        at: At<'_>,
+        at: PlacedNode<'_>,
         kind: EventType,
         own_keys: &[&str],
         scope: PathUse,
@@ -215,22 +217,22 @@ impl DialectCompiler<'_> {
                 self.report(&path, entry.position, message, did_you_mean(&entry.key, &known));
                 continue;
             };
-            let value = self.compile_value(At { node: &entry.value, path: &path }, scope);
+            let value = self.compile_value(PlacedNode { node: &entry.value, path: &path }, scope);
             members.extend(value.map(|value| (MemberKey::Known(field), value)));
         }
         members
     }
 
     /// Reports an event that lacks a member without which it means nothing.
-    fn check_members(&mut self, at: At<'_>, event: &EmittedEvent, is_piece: bool, is_call: bool) {
+    fn check_members(&mut self, at: PlacedNode<'_>, event: &EmittedEvent, is_piece: bool, is_call: bool) {
         let has = |field: Field| event.members.iter().any(|(key, _)| *key == MemberKey::Known(field));
         let wire = event.kind.wire();
         if is_piece {
             let opens = event.kind == EventType::ToolCallChunk && has(Field::ToolCallName);
-            if !opens && !has(Field::Delta) && event.content.is_none() {
+            if !opens && !has(Field::Delta) && event.whole_text.is_none() {
                 let hint = "add `delta:` with what is new, or `content:` with the whole so far";
                 self.report_at(at, format!("{wire} has neither `delta` nor `content`"), hint);
-            } else if has(Field::Delta) && event.content.is_some() {
+            } else if has(Field::Delta) && event.whole_text.is_some() {
                 let hint = "keep `delta` for what is new, or `content` for the whole so far";
                 self.report_at(at, format!("{wire} has both `delta` and `content`"), hint);
             }

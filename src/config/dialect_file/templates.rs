@@ -1,9 +1,9 @@
 //! Values as a dialect file writes them.
 
-use super::compiler::{At, DialectCompiler, PathUse, literal_json, position_of};
+use super::compiler::{DialectCompiler, PathUse, PlacedNode, literal_json, position_of};
 use crate::config::problem::{did_you_mean, nearest};
 use crate::config::spanned_tree::{MapEntry, NodeValue, TreeScalarKind, join_key};
-use crate::dialect::{Condition, ItemRule, TextPart, ValueSource, ValueTemplate, ValueTest};
+use crate::dialect::{ComparedWord, Condition, ItemRule, TextPart, ValueSource, ValueTemplate, ValueTest};
 use crate::event::Json;
 
 /// Keys of a mapping that is not an object but a way to make a value.
@@ -20,7 +20,7 @@ enum CompiledCondition {
 
 impl DialectCompiler<'_> {
     /// Compiles a value.
-    pub(super) fn compile_value(&mut self, at: At<'_>, scope: PathUse) -> Option<ValueTemplate> {
+    pub(super) fn compile_value(&mut self, at: PlacedNode<'_>, scope: PathUse) -> Option<ValueTemplate> {
         match &at.node.value {
             NodeValue::Empty => Some(ValueTemplate::Literal(Json::NULL)),
             NodeValue::Scalar(scalar) => match scalar.kind {
@@ -30,7 +30,7 @@ impl DialectCompiler<'_> {
             NodeValue::List(items) => {
                 let items = items.iter().enumerate().map(|(index, item)| {
                     let path = format!("{}[{index}]", at.path);
-                    self.compile_value(At { node: item, path: &path }, scope)
+                    self.compile_value(PlacedNode { node: item, path: &path }, scope)
                 });
                 items.collect::<Vec<_>>().into_iter().collect::<Option<_>>().map(ValueTemplate::List)
             }
@@ -38,7 +38,7 @@ impl DialectCompiler<'_> {
         }
     }
 
-    fn compile_mapping(&mut self, at: At<'_>, entries: &[MapEntry], scope: PathUse) -> Option<ValueTemplate> {
+    fn compile_mapping(&mut self, at: PlacedNode<'_>, entries: &[MapEntry], scope: PathUse) -> Option<ValueTemplate> {
         let has_only = |keys: &[&str]| entries.iter().all(|entry| keys.contains(&entry.key.as_str()));
         let has = |key: &str| at.node.entry(key).is_some();
         if let Some((message, hint)) = find_mistake(at, entries) {
@@ -48,7 +48,7 @@ impl DialectCompiler<'_> {
         match entries {
             [only] if ["as_text", "as_json", "text_of"].contains(&only.key.as_str()) => {
                 let path = join_key(at.path, &only.key);
-                let inner = Box::new(self.compile_value(At { node: &only.value, path: &path }, scope)?);
+                let inner = Box::new(self.compile_value(PlacedNode { node: &only.value, path: &path }, scope)?);
                 Some(match only.key.as_str() {
                     "as_text" => ValueTemplate::AsText(inner),
                     "as_json" => ValueTemplate::AsJson(inner),
@@ -62,7 +62,7 @@ impl DialectCompiler<'_> {
             _ if has("as") && entries.len() > 1 && has_only(ITEM_KEYS) => {
                 let value = at.node.entry("as")?;
                 let path = join_key(at.path, "as");
-                let value = self.compile_value(At { node: &value.value, path: &path }, scope)?;
+                let value = self.compile_value(PlacedNode { node: &value.value, path: &path }, scope)?;
                 Some(match self.compile_conditions(at, scope) {
                     Some(conditions) => ValueTemplate::If(conditions, Box::new(value)),
                     None => ValueTemplate::From(Vec::new()),
@@ -71,7 +71,7 @@ impl DialectCompiler<'_> {
             _ => {
                 let members = entries.iter().filter(|entry| !entry.value.is_skipped.get()).map(|entry| {
                     let path = join_key(at.path, &entry.key);
-                    let value = self.compile_value(At { node: &entry.value, path: &path }, scope)?;
+                    let value = self.compile_value(PlacedNode { node: &entry.value, path: &path }, scope)?;
                     Some((entry.key.as_str().into(), value))
                 });
                 members.collect::<Vec<_>>().into_iter().collect::<Option<_>>().map(ValueTemplate::Object)
@@ -79,11 +79,11 @@ impl DialectCompiler<'_> {
         }
     }
 
-    fn compile_table(&mut self, at: At<'_>, scope: PathUse) -> Option<ValueTemplate> {
+    fn compile_table(&mut self, at: PlacedNode<'_>, scope: PathUse) -> Option<ValueTemplate> {
         let mut part = |key: &str| {
             let entry = at.node.entry(key)?;
             let path = join_key(at.path, key);
-            Some(self.compile_value(At { node: &entry.value, path: &path }, scope).map(Box::new))
+            Some(self.compile_value(PlacedNode { node: &entry.value, path: &path }, scope).map(Box::new))
         };
         let from = part("from")??;
         let otherwise = match part("otherwise") {
@@ -93,10 +93,11 @@ impl DialectCompiler<'_> {
         let mut words = Vec::new();
         if let Some(table) = at.node.entry("table") {
             let path = join_key(at.path, "table");
-            for entry in self.mapping_entries(At { node: &table.value, path: &path }, "`table: {their-word: our-word}`")
+            for entry in
+                self.mapping_entries(PlacedNode { node: &table.value, path: &path }, "`table: {their-word: our-word}`")
             {
                 let path = join_key(&path, &entry.key);
-                let at = At { node: &entry.value, path: &path };
+                let at = PlacedNode { node: &entry.value, path: &path };
                 let NodeValue::Scalar(word) = &entry.value.value else {
                     self.report_at(at, "must be one value", "write a text, a number, or true or false");
                     continue;
@@ -111,20 +112,20 @@ impl DialectCompiler<'_> {
         Some(ValueTemplate::Table { from, words, otherwise })
     }
 
-    fn compile_each(&mut self, at: At<'_>, scope: PathUse) -> Option<ValueTemplate> {
+    fn compile_each(&mut self, at: PlacedNode<'_>, scope: PathUse) -> Option<ValueTemplate> {
         let path = join_key(at.path, "each");
-        let list = self.compile_one_path(At { node: &at.node.entry("each")?.value, path: &path }, scope)?;
+        let list = self.compile_one_path(PlacedNode { node: &at.node.entry("each")?.value, path: &path }, scope)?;
         let scope = scope.with_item();
         if let Some(value) = at.node.entry("as") {
             let path = join_key(at.path, "as");
-            let value = self.compile_value(At { node: &value.value, path: &path }, scope)?;
+            let value = self.compile_value(PlacedNode { node: &value.value, path: &path }, scope)?;
             return Some(ValueTemplate::Each { list, rules: vec![ItemRule { conditions: Vec::new(), value }] });
         }
         let rules_path = join_key(at.path, "rules");
-        let rules = self.list_items(At { node: &at.node.entry("rules")?.value, path: &rules_path });
+        let rules = self.list_items(PlacedNode { node: &at.node.entry("rules")?.value, path: &rules_path });
         let mut compiled = Vec::new();
         for (rule, path) in rules {
-            let at = At { node: rule, path: &path };
+            let at = PlacedNode { node: rule, path: &path };
             self.mapping_entries(at, "`{when: {role: user}, as: …}`");
             self.check_keys(at, ITEM_KEYS);
             let Some(value) = rule.entry("as") else {
@@ -132,7 +133,7 @@ impl DialectCompiler<'_> {
                 continue;
             };
             let value_path = join_key(&path, "as");
-            let value = self.compile_value(At { node: &value.value, path: &value_path }, scope);
+            let value = self.compile_value(PlacedNode { node: &value.value, path: &value_path }, scope);
             let conditions = self.compile_conditions(at, scope);
             if let (Some(value), Some(conditions)) = (value, conditions) {
                 compiled.push(ItemRule { conditions, value });
@@ -142,15 +143,15 @@ impl DialectCompiler<'_> {
     }
 
     /// Compiles `when`, `has` and `lacks`; `None` if a variable makes them impossible.
-    pub(super) fn compile_conditions(&mut self, at: At<'_>, scope: PathUse) -> Option<Vec<Condition>> {
+    pub(super) fn compile_conditions(&mut self, at: PlacedNode<'_>, scope: PathUse) -> Option<Vec<Condition>> {
         let mut conditions = Vec::new();
         let mut is_possible = true;
         if let Some(when) = at.node.entry("when") {
             let path = join_key(at.path, "when");
             let expected = "`when: {type: message}`, with paths and the values that they must have";
-            for entry in self.mapping_entries(At { node: &when.value, path: &path }, expected) {
+            for entry in self.mapping_entries(PlacedNode { node: &when.value, path: &path }, expected) {
                 let path = join_key(&path, &entry.key);
-                let at = At { node: &entry.value, path: &path };
+                let at = PlacedNode { node: &entry.value, path: &path };
                 let source = self.compile_path(at, &entry.key, scope);
                 let words = self.compile_words(at);
                 conditions.extend(
@@ -161,8 +162,8 @@ impl DialectCompiler<'_> {
         for (key, test) in [("has", ValueTest::Has), ("lacks", ValueTest::Lacks)] {
             let Some(entry) = at.node.entry(key) else { continue };
             let path = join_key(at.path, key);
-            for (item, path) in self.list_items(At { node: &entry.value, path: &path }) {
-                match self.compile_test(At { node: item, path: &path }, scope, &test) {
+            for (item, path) in self.list_items(PlacedNode { node: &entry.value, path: &path }) {
+                match self.compile_test(PlacedNode { node: item, path: &path }, scope, &test) {
                     Some(CompiledCondition::Of(condition)) => conditions.push(condition),
                     Some(CompiledCondition::Never) => is_possible = false,
                     Some(CompiledCondition::Always) | None => {}
@@ -173,7 +174,7 @@ impl DialectCompiler<'_> {
         is_possible.then_some(conditions)
     }
 
-    fn compile_test(&mut self, at: At<'_>, scope: PathUse, test: &ValueTest) -> Option<CompiledCondition> {
+    fn compile_test(&mut self, at: PlacedNode<'_>, scope: PathUse, test: &ValueTest) -> Option<CompiledCondition> {
         let NodeValue::Scalar(written) = &at.node.value else {
             self.scalar_text(at);
             return None;
@@ -187,12 +188,12 @@ impl DialectCompiler<'_> {
         Some(CompiledCondition::Of(Condition { source, test: test.clone() }))
     }
 
-    fn compile_words(&mut self, at: At<'_>) -> Option<Vec<Json<'static>>> {
+    fn compile_words(&mut self, at: PlacedNode<'_>) -> Option<Vec<ComparedWord>> {
         let mut words = Vec::new();
         for (item, path) in self.list_items(at) {
             match &item.value {
-                NodeValue::Scalar(word) => words.push(literal_json(word)),
-                NodeValue::Empty => words.push(Json::NULL),
+                NodeValue::Scalar(word) => words.push(ComparedWord::new(literal_json(word))),
+                NodeValue::Empty => words.push(ComparedWord::new(Json::NULL)),
                 _ => {
                     let hint = "write a text, a number, true or false, or a list of them; `has` asks for any value";
                     self.report(&path, position_of(item), "must be a value to compare with", hint);
@@ -208,9 +209,9 @@ impl DialectCompiler<'_> {
     }
 
     /// Reports conditions that exclude each other.
-    fn check_contradiction(&mut self, at: At<'_>, conditions: &[Condition]) {
+    fn check_contradiction(&mut self, at: PlacedNode<'_>, conditions: &[Condition]) {
         let excludes = |own: &Condition, other: &Condition| {
-            let is_empty = |word: &Json<'_>| !crate::dialect::has_value(word);
+            let is_empty = |word: &ComparedWord| !crate::dialect::has_value(&word.value);
             own.source == other.source
                 && match (&own.test, &other.test) {
                     (ValueTest::Has, ValueTest::Lacks) => true,
@@ -228,13 +229,13 @@ impl DialectCompiler<'_> {
         }
     }
 
-    pub(super) fn compile_one_path(&mut self, at: At<'_>, scope: PathUse) -> Option<ValueSource> {
+    pub(super) fn compile_one_path(&mut self, at: PlacedNode<'_>, scope: PathUse) -> Option<ValueSource> {
         let text = self.scalar_text(at)?;
         self.compile_path(at, &text, scope)
     }
 
     /// Compiles a text with places in braces.
-    fn compile_text(&mut self, at: At<'_>, written: &str, scope: PathUse) -> Option<ValueTemplate> {
+    fn compile_text(&mut self, at: PlacedNode<'_>, written: &str, scope: PathUse) -> Option<ValueTemplate> {
         let text = self.expand(at, written)?;
         if text.is_empty() && !written.is_empty() {
             // A variable without a value leaves out its member.
@@ -291,7 +292,7 @@ impl DialectCompiler<'_> {
 }
 
 /// Finds a mapping that is meant as a way to make a value, but would be taken as an object.
-fn find_mistake(at: At<'_>, entries: &[MapEntry]) -> Option<(String, String)> {
+fn find_mistake(at: PlacedNode<'_>, entries: &[MapEntry]) -> Option<(String, String)> {
     let has = |key: &str| at.node.entry(key).is_some();
     let has_text = |key: &str| matches!(at.node.entry(key).map(|entry| &entry.value.value), Some(NodeValue::Scalar(_)));
     let has_only = |keys: &[&str]| entries.iter().all(|entry| keys.contains(&entry.key.as_str()));

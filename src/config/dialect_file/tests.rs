@@ -384,3 +384,15 @@ fn survives_mutilated_files() {
         }
     }
 }
+
+/// Streams take their shortcut for texts that rules only copy, and most frames of these APIs have one.
+#[test]
+fn files_that_ship_only_copy_the_texts_of_answers() {
+    for (file, member) in [("openai-chat", "content"), ("dify-chat", "answer"), ("coze-chat", "content")] {
+        let path = format!("{}/config/dialects/{file}.yaml", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read(&path).expect("a file");
+        let compiled = DialectFile::compile(&path, &text, &|_| Some("value".to_owned())).expect("no mistakes");
+        let copied = &compiled.dialect.mapping.copied_members;
+        assert!(copied.iter().any(|copied| copied == member), "{file}: {copied:?}");
+    }
+}

@@ -1,9 +1,9 @@
 //! Finds the message and the code in an agent's error, where a dialect file says that they are.
 
-use super::path::{JsonStep, find_value};
+use super::path::find_value;
 use super::sent_text::text_of;
 use super::template::has_value;
-use crate::codec::json;
+use crate::codec::json::{self, JsonStep};
 use crate::event::{Json, JsonType};
 
 /// Paths into the JSON of an error, in the order in which they are tried.

@@ -2,7 +2,7 @@
 //! makes its request.
 //!
 //! ```text
-//!   frame ─▶ PathTree: all paths in one pass ─▶ rules in order ─▶ effects ─▶ pieces open and close items ─▶ canonical events
+//!   frame ─▶ PathTree: all paths in one scan ─▶ RuleIndex: rules in order ─▶ effects ─▶ pieces open and close items ─▶ canonical events
 //! ```
 //! [`crate::config`] compiles a file into a [`Mapping`]. There is no expression language: paths, tables, templates and
 //! the named states of [`reader::MappedReader`] are all that a rule can use, so that no file can loop.
@@ -10,6 +10,7 @@
 mod path;
 mod template;
 mod rule;
+mod rule_index;
 mod text_copies;
 mod sent_text;
 mod run_pieces;
@@ -19,16 +20,18 @@ mod request_target;
 mod request;
 mod error_paths;
 
+use crate::codec::json::PathTree;
 pub(crate) use error_paths::{ErrorPaths, FoundError};
 pub(crate) use frame_trace::FrameTrace;
-pub(crate) use path::JsonStep;
-use path::PathTree;
 pub(crate) use reader::MappedReader;
 pub(crate) use request::RequestFault;
 pub(crate) use request_target::{RequestTarget, RequestTemplate, TargetTemplate, is_field_value};
 pub(crate) use rule::{EmittedEvent, MappingRule, MemberTemplate, RuleEffect};
+use rule_index::RuleIndex;
 use std::borrow::Cow;
-pub(crate) use template::{Condition, ItemRule, TextPart, ValueSource, ValueTemplate, ValueTest, has_value};
+pub(crate) use template::{
+    ComparedWord, Condition, ItemRule, TextPart, ValueSource, ValueTemplate, ValueTest, has_value,
+};
 
 /// A file dialect, compiled.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,6 +42,7 @@ pub struct Mapping {
     pub(crate) request_paths: PathTree,
     /// in order; all that hold for a frame apply to it
     pub(crate) rules: Vec<MappingRule>,
+    pub(crate) rule_index: RuleIndex,
     /// in order; the first whose conditions hold makes the request. Without any, the agent gets AG-UI's
     pub(crate) requests: Vec<RequestTemplate>,
     /// members of an agent's error with its message and its code
@@ -50,11 +54,19 @@ pub struct Mapping {
     /// whether rules read the `event:` line
     pub(crate) reads_event_line: bool,
     /// whether a rule gives the whole of a text so far, which is then compared with what was sent
-    pub(crate) has_whole_content: bool,
+    pub(crate) has_whole_texts: bool,
     /// names of members that rules copy and do not compare
     pub(crate) copied_members: Vec<Cow<'static, str>>,
     /// names of all members that rules read
     pub(crate) read_members: Vec<Cow<'static, str>>,
+}
+
+impl Mapping {
+    /// Prepares the rules for reading frames. Call it when all are there.
+    pub(crate) fn finish_rules(&mut self) {
+        self.find_text_copies();
+        self.rule_index = RuleIndex::new(&self.rules);
+    }
 }
 
 /// Values that the runs of a thread keep for later ones, by position in [`Mapping::thread_names`].

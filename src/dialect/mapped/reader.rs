@@ -14,7 +14,7 @@ use super::rule::{EmittedEvent, MappingRule, MemberTemplate, RuleEffect};
 use super::run_pieces::{RunPieces, TextKind};
 use super::template::{ValueScope, ValueTemplate, has_value};
 use super::{Mapping, ThreadState, ThreadValues};
-use crate::codec::json;
+use crate::codec::json::{self, PathTree};
 use crate::dialect::CanonicalSink;
 use crate::event::lane::ChunkStreamKind;
 use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json, MemberKey, Members, set};
@@ -29,15 +29,13 @@ const CONVERSATION_LOST_TEXT: &str = "The gateway has nothing from the earlier r
 pub(crate) struct MappedReader {
     mapping: &'static Mapping,
     dialect: &'static str,
-    thread_id: Option<Json<'static>>,
-    run: Vec<Option<Json<'static>>>,
-    thread: ThreadValues,
+    values: RunValues,
     pieces: RunPieces,
     /// members of RUN_FINISHED, once the run has succeeded
     finish: Option<Members<'static>>,
     /// whether earlier runs of the thread kept nothing, although there were some
     is_thread_lost: bool,
-    /// those of `thread` that are new; empty without any
+    /// those of the thread that are new; empty without any
     new_thread_values: ThreadValues,
     has_begun: bool,
     has_ended: bool,
@@ -45,6 +43,17 @@ pub(crate) struct MappedReader {
     pub(crate) trace: Option<FrameTrace>,
     /// what the rules did with the last frame
     last_effects: FrameEffects,
+}
+
+/// The values that rules read besides those of the frame.
+#[derive(Debug)]
+struct RunValues {
+    thread_id: Option<Json<'static>>,
+    run_id: Option<Json<'static>>,
+    /// by position in [`Mapping::run_names`]
+    run: Vec<Option<Json<'static>>>,
+    /// by position in [`Mapping::thread_names`]
+    thread: ThreadValues,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,16 +73,39 @@ struct MappedFrame<'f> {
     item: Option<&'f Json<'f>>,
 }
 
+impl RunValues {
+    fn scope<'s>(&'s self, frame: MappedFrame<'s>) -> ValueScope<'s> {
+        ValueScope {
+            slots: frame.slots,
+            item: frame.item,
+            run: &self.run,
+            thread: &self.thread,
+            event_line: frame.event_line,
+            data: frame.data,
+            thread_id: self.thread_id.as_ref(),
+            run_id: self.run_id.as_ref(),
+            ..ValueScope::default()
+        }
+    }
+
+    fn make(&self, template: &ValueTemplate, frame: MappedFrame<'_>) -> Option<Json<'static>> {
+        template.make(&self.scope(frame)).map(Json::into_owned)
+    }
+}
+
 impl MappedReader {
     /// Creates a reader of the dialect of this name.
     pub(crate) fn new(mapping: &'static Mapping, dialect: &'static str) -> Self {
         MappedReader {
             mapping,
             dialect,
-            thread_id: None,
-            run: vec![None; mapping.run_names.len()],
-            thread: vec![None; mapping.thread_names.len()],
-            pieces: RunPieces::new(mapping.has_whole_content),
+            values: RunValues {
+                thread_id: None,
+                run_id: None,
+                run: vec![None; mapping.run_names.len()],
+                thread: vec![None; mapping.thread_names.len()],
+            },
+            pieces: RunPieces::new(mapping.has_whole_texts),
             finish: None,
             is_thread_lost: false,
             new_thread_values: Vec::new(),
@@ -86,10 +118,11 @@ impl MappedReader {
 
     /// Sets the ids of the request, and what earlier runs of the thread kept.
     pub(crate) fn begin(&mut self, thread_id: Json<'static>, run_id: Json<'static>, thread: ThreadState) {
-        self.thread_id = Some(thread_id);
+        self.values.thread_id = Some(thread_id);
+        self.values.run_id = Some(run_id.clone());
         self.pieces.run_id = Some(run_id);
         self.is_thread_lost = thread.is_lost;
-        self.thread.iter_mut().zip(thread.values).for_each(|(own, kept)| *own = kept);
+        self.values.thread.iter_mut().zip(thread.values).for_each(|(own, kept)| *own = kept);
     }
 
     /// Returns what the next runs of the thread need, if it is new.
@@ -99,7 +132,7 @@ impl MappedReader {
 
     /// Returns the bytes of the values that the run keeps.
     pub(crate) fn held_bytes(&self) -> usize {
-        let values = self.run.iter().chain(&self.thread).flatten().map(Json::heap_size).sum::<usize>();
+        let values = self.values.run.iter().chain(&self.values.thread).flatten().map(Json::heap_size).sum::<usize>();
         let finish = self.finish.iter().flatten().map(|(_, value)| value.heap_size()).sum::<usize>();
         values + finish + self.pieces.held_bytes()
     }
@@ -111,7 +144,7 @@ impl MappedReader {
             FrameEffects::OneCopy(EventType::TextMessageChunk) => Some(EventType::TextMessageContent),
             FrameEffects::OneCopy(EventType::ReasoningMessageChunk) => Some(EventType::ReasoningMessageContent),
             // Whole arguments are compared with what was sent of their call.
-            FrameEffects::OneCopy(_) if !self.mapping.has_whole_content => Some(EventType::ToolCallArgs),
+            FrameEffects::OneCopy(_) if !self.mapping.has_whole_texts => Some(EventType::ToolCallArgs),
             _ => None,
         }
     }
@@ -129,8 +162,7 @@ impl MappedReader {
         sink: &mut dyn CanonicalSink,
     ) -> Option<EventType> {
         self.last_effects = FrameEffects::None;
-        let parsed = json::parse_value(data.trim());
-        let slots = self.mapping.paths.read(parsed.clone().unwrap_or(Json::NULL));
+        let slots = self.mapping.paths.read(data.trim());
         let frame = MappedFrame { slots: &slots, event_line, data, item: None };
         if self.has_ended {
             self.count_late_frame(frame, sink);
@@ -139,26 +171,32 @@ impl MappedReader {
         if !std::mem::replace(&mut self.has_begun, true) {
             self.begin_run(sink);
         }
-        let mapping = self.mapping;
         let mut first = None;
         let mut is_known = false;
-        for rule in &mapping.rules {
+        let mapping = self.mapping;
+        let mut rules = mapping.rule_index.find(&slots, event_line).map(|at| &mapping.rules[at]);
+        while !self.has_ended {
+            let scope = self.values.scope(frame);
+            let next = rules.find(|rule| match &rule.each {
+                None => scope.holds(&rule.conditions),
+                Some(list) => scope.list(list).is_some(),
+            });
+            let Some(rule) = next else { break };
             match &rule.each {
                 None => is_known |= self.apply_rule(rule, frame, &mut first, sink),
                 Some(list) => {
-                    let Some(list) = self.scope(frame).list(list).map(Json::into_owned) else { continue };
+                    let list = scope.list(list).map(Json::into_owned).unwrap_or(Json::NULL);
                     for item in json::parse_elements(&list).unwrap_or_default() {
                         let frame = MappedFrame { item: Some(&item), ..frame };
-                        is_known |= self.apply_rule(rule, frame, &mut first, sink);
+                        if !self.has_ended && self.values.scope(frame).holds(&rule.conditions) {
+                            is_known |= self.apply_rule(rule, frame, &mut first, sink);
+                        }
                     }
                 }
             }
-            if self.has_ended {
-                break;
-            }
         }
         if !is_known {
-            self.emit_unknown(parsed, frame, sink);
+            self.emit_unknown(frame, sink);
         }
         first.or(is_known.then_some(EventType::Raw))
     }
@@ -172,7 +210,7 @@ impl MappedReader {
 
     /// Counts a frame after the end of the run, unless it is one with which agents end their streams.
     fn count_late_frame(&self, frame: MappedFrame<'_>, sink: &mut dyn CanonicalSink) {
-        let scope = self.scope(frame);
+        let scope = self.values.scope(frame);
         let mut applying =
             self.mapping.rules.iter().filter(|rule| rule.each.is_none() && scope.holds(&rule.conditions)).peekable();
         let emits = |rule: &MappingRule| rule.effects.iter().any(|effect| matches!(effect, RuleEffect::Emit(_)));
@@ -191,22 +229,7 @@ impl MappedReader {
         }
     }
 
-    fn scope<'s>(&'s self, frame: MappedFrame<'s>) -> ValueScope<'s> {
-        ValueScope {
-            slots: frame.slots,
-            item: frame.item,
-            run: &self.run,
-            thread: &self.thread,
-            event_line: frame.event_line,
-            data: frame.data,
-            thread_id: self.thread_id.as_ref(),
-            run_id: self.pieces.run_id.as_ref(),
-            ..ValueScope::default()
-        }
-    }
-
-    /// Applies a rule if its conditions hold. Returns false also if the frame lacks the rule's values, and is then
-    /// unknown.
+    /// Applies a rule whose conditions hold. Returns false if the frame lacks the rule's values, and is then unknown.
     fn apply_rule(
         &mut self,
         rule: &'static MappingRule,
@@ -214,12 +237,8 @@ impl MappedReader {
         first: &mut Option<EventType>,
         sink: &mut dyn CanonicalSink,
     ) -> bool {
-        if self.has_ended || !self.scope(frame).holds(&rule.conditions) {
-            return false;
-        }
-        if let Some(mut trace) = self.trace.take() {
-            trace.add_rule(rule, &self.scope(frame));
-            self.trace = Some(trace);
+        if let Some(trace) = &mut self.trace {
+            trace.add_rule(rule, &self.values.scope(frame));
         }
         let mut is_used = rule.effects.is_empty();
         for effect in &rule.effects {
@@ -235,28 +254,28 @@ impl MappedReader {
                     continue;
                 }
                 // A flag that is set again changes nothing.
-                RuleEffect::Set(at, ValueTemplate::Literal(value)) if self.run[*at].as_ref() == Some(value) => {
+                RuleEffect::Set(at, ValueTemplate::Literal(value)) if self.values.run[*at].as_ref() == Some(value) => {
                     is_used = true;
                     continue;
                 }
-                RuleEffect::Set(at, value) => self.run[*at] = self.make(value, frame),
+                RuleEffect::Set(at, value) => self.values.run[*at] = self.values.make(value, frame),
                 RuleEffect::Append(at, value) => self.append(*at, value, frame),
                 RuleEffect::Keep(at, value) => {
-                    if let Some(value) = self.make(value, frame).filter(has_value)
-                        && self.thread[*at].as_ref() != Some(&value)
+                    if let Some(value) = self.values.make(value, frame).filter(has_value)
+                        && self.values.thread[*at].as_ref() != Some(&value)
                     {
                         if let Some(trace) = &mut self.trace {
                             trace.add_kept(&self.mapping.thread_names[*at], &value);
                         }
-                        self.new_thread_values.resize(self.thread.len(), None);
+                        self.new_thread_values.resize(self.values.thread.len(), None);
                         self.new_thread_values[*at] = Some(value.clone());
-                        self.thread[*at] = Some(value);
+                        self.values.thread[*at] = Some(value);
                     }
                 }
                 RuleEffect::Finish(members) => {
-                    let made = self.make_members(members, frame);
+                    let made = make_members(members, &self.values.scope(frame));
                     let finish = self.finish.get_or_insert_default();
-                    made.into_iter().for_each(|(key, value)| set(finish, key, value));
+                    made.into_iter().for_each(|(key, value)| set(finish, key.into_owned(), value.into_owned()));
                 }
                 RuleEffect::Done => {
                     first.get_or_insert(EventType::RunFinished);
@@ -273,19 +292,10 @@ impl MappedReader {
         is_used
     }
 
-    fn make(&self, template: &ValueTemplate, frame: MappedFrame<'_>) -> Option<Json<'static>> {
-        template.make(&self.scope(frame)).map(Json::into_owned)
-    }
-
-    fn make_members(&self, templates: &[MemberTemplate], frame: MappedFrame<'_>) -> Members<'static> {
-        let made = templates.iter().map(|(key, template)| Some((key.clone(), self.make(template, frame)?)));
-        made.flatten().collect()
-    }
-
     fn append(&mut self, at: usize, template: &ValueTemplate, frame: MappedFrame<'_>) {
-        let Some(more) = self.make(template, frame) else { return };
-        let more = more.to_string_value();
-        match &mut self.run[at] {
+        let Some(more) = self.values.make(template, frame) else { return };
+        let more = more.into_string_value();
+        match &mut self.values.run[at] {
             Some(before) => before.push_suffix(more.unquoted()),
             none => *none = Some(more),
         }
@@ -293,18 +303,18 @@ impl MappedReader {
 
     /// Emits an event. Returns false if the frame lacks what makes the event.
     fn emit(&mut self, template: &'static EmittedEvent, frame: MappedFrame<'_>, sink: &mut dyn CanonicalSink) -> bool {
-        let members = self.make_members(&template.members, frame);
-        let event = Event { kind: template.kind, members, source: None };
-        let key = template.key.as_ref().and_then(|key| self.make(key, frame));
-        let content = template.content.as_ref().and_then(|content| self.make(content, frame));
+        let scope = self.values.scope(frame);
+        let event = Event { kind: template.kind, members: make_members(&template.members, &scope), source: None };
+        let key = template.key.as_ref().and_then(|key| key.make(&scope));
+        let whole = template.whole_text.as_ref().and_then(|whole| whole.make(&scope));
         let is_piece = ChunkStreamKind::from_event(event.kind).is_some();
-        if is_piece && content.is_none() && event.get(Field::Delta).or(event.get(Field::ToolCallName)).is_none() {
+        if is_piece && whole.is_none() && event.get(Field::Delta).or(event.get(Field::ToolCallName)).is_none() {
             return false;
         }
         match template.kind {
-            EventType::TextMessageChunk => self.pieces.add_text(TextKind::Answer, event, content, sink),
-            EventType::ReasoningMessageChunk => self.pieces.add_text(TextKind::Thought, event, content, sink),
-            EventType::ToolCallChunk => self.pieces.add_arguments(event, key, content, sink),
+            EventType::TextMessageChunk => self.pieces.add_text(TextKind::Answer, event, whole, sink),
+            EventType::ReasoningMessageChunk => self.pieces.add_text(TextKind::Thought, event, whole, sink),
+            EventType::ToolCallChunk => self.pieces.add_arguments(event, key, whole, sink),
             EventType::ToolCallEnd | EventType::ToolCallResult => self.pieces.end_call(event, key, sink),
             EventType::MessagesSnapshot => {
                 self.pieces.close_all(sink);
@@ -333,8 +343,8 @@ impl MappedReader {
         sink: &mut dyn CanonicalSink,
     ) {
         let text = |template: Option<&ValueTemplate>| {
-            let value = self.make(template?, frame).filter(has_value)?;
-            Some(value.to_string_value())
+            let value = self.values.make(template?, frame).filter(has_value)?;
+            Some(value.into_string_value())
         };
         let message = text(message).unwrap_or_else(|| Json::string("The agent failed without a message."));
         let code = text(code);
@@ -348,14 +358,13 @@ impl MappedReader {
     }
 
     /// Passes on a frame for which there is no rule.
-    fn emit_unknown(&mut self, parsed: Option<Json<'_>>, frame: MappedFrame<'_>, sink: &mut dyn CanonicalSink) {
-        if let Some(mut trace) = self.trace.take() {
-            trace.name_unknown(&self.mapping.rules, &self.scope(frame));
-            self.trace = Some(trace);
+    fn emit_unknown(&mut self, frame: MappedFrame<'_>, sink: &mut dyn CanonicalSink) {
+        if let Some(trace) = &mut self.trace {
+            trace.name_unknown(&self.mapping.rules, &self.values.scope(frame));
         }
         sink.count_repair(EventRepair::UnknownType);
         sink.count_loss(EventLoss::EventNotShown);
-        let data = parsed.unwrap_or_else(|| Json::string(frame.data));
+        let data = frame.slots[PathTree::ROOT].clone().unwrap_or_else(|| Json::string(frame.data));
         let event = match frame.event_line.filter(|_| self.mapping.reads_event_line) {
             // Without its line, the frame cannot be told from others.
             Some(line) => json::build_object(|object| {
@@ -366,4 +375,12 @@ impl MappedReader {
         };
         sink.emit(Event::new(EventType::Raw).with(Field::Event, event).with(Field::Source, Json::string(self.dialect)));
     }
+}
+
+fn make_members<'s>(templates: &'s [MemberTemplate], scope: &ValueScope<'s>) -> Members<'s> {
+    let mut made = Members::with_capacity(templates.len());
+    for (key, template) in templates {
+        made.extend(template.make(scope).map(|value| (key.clone(), value)));
+    }
+    made
 }

@@ -44,7 +44,7 @@ impl Mapping {
         let messages = json::parse_member(input, Field::Messages.camel());
         let messages = messages.as_ref().and_then(json::parse_elements).unwrap_or_default();
         let new = NewInput::find(&messages);
-        let slots = self.request_paths.read(input.as_borrowed());
+        let slots = self.request_paths.read(input.as_str());
         let left_out = Cell::new(0);
         let scope = ValueScope {
             slots: &slots,

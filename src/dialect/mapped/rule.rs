@@ -54,7 +54,7 @@ pub(crate) struct EmittedEvent {
     /// the agent's own handle of a call, such as its index
     pub(crate) key: Option<ValueTemplate>,
     /// the whole text so far, in place of a delta
-    pub(crate) content: Option<ValueTemplate>,
+    pub(crate) whole_text: Option<ValueTemplate>,
     /// whether it copies a delta, and does nothing else that depends on the delta
     pub(crate) copies_text: bool,
 }

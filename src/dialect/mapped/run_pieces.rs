@@ -16,7 +16,7 @@ const ITEM_COST: usize = 160;
 pub(super) struct RunPieces {
     pub(super) run_id: Option<Json<'static>>,
     /// whether whole texts are compared with what was sent
-    has_whole_content: bool,
+    has_whole_texts: bool,
     answers: KnownTexts,
     thoughts: KnownTexts,
     /// the text that is open, by kind and key; a run has one at a time
@@ -84,8 +84,8 @@ impl TextKind {
 }
 
 impl RunPieces {
-    pub(super) fn new(has_whole_content: bool) -> Self {
-        RunPieces { has_whole_content, ..RunPieces::default() }
+    pub(super) fn new(has_whole_texts: bool) -> Self {
+        RunPieces { has_whole_texts, ..RunPieces::default() }
     }
 
     pub(super) const fn held_bytes(&self) -> usize {
@@ -102,15 +102,15 @@ impl RunPieces {
     pub(super) fn add_text(
         &mut self,
         kind: TextKind,
-        mut piece: Event<'static>,
-        whole: Option<Json<'static>>,
+        mut piece: Event<'_>,
+        whole: Option<Json<'_>>,
         sink: &mut dyn CanonicalSink,
     ) {
-        let own_id = piece.remove(Field::MessageId).filter(has_value).map(|id| id.to_string_value());
-        let key = own_id.clone().unwrap_or(Json::EMPTY_STRING);
-        let known = self.texts_mut(kind).get(&key);
+        let own_id = piece.remove(Field::MessageId).filter(has_value).map(Json::into_string_value);
+        let key = own_id.as_ref().map_or(Json::EMPTY_STRING, Json::as_borrowed);
+        let known = whole.as_ref().and_then(|_| self.texts_mut(kind).get(&key));
         let (delta, is_replaced) = match (&whole, known) {
-            (None, _) => (piece.remove(Field::Delta).map(|delta| delta.to_string_value()), false),
+            (None, _) => (piece.remove(Field::Delta).map(Json::into_string_value), false),
             (Some(whole), None) => (Some(whole.to_string_value()), false),
             (Some(whole), Some(known)) => match known.sent.find_new(&text_of(whole)) {
                 Some(new) => (Some(Json::string(new)), false),
@@ -122,8 +122,7 @@ impl RunPieces {
         if !is_open || is_replaced {
             self.close_text(sink);
             self.close_calls(sink);
-            self.open_text(kind, key.clone(), own_id, is_replaced);
-            let id = self.texts_mut(kind).get(&key).map_or(Json::EMPTY_STRING, |text| text.id.clone());
+            let id = self.open_text(kind, &key, own_id.is_some(), is_replaced);
             if kind == TextKind::Thought {
                 sink.emit(Event::new(EventType::ReasoningStart).with(Field::MessageId, id.clone()));
                 piece.set(Field::Role, Json::string("reasoning"));
@@ -132,12 +131,12 @@ impl RunPieces {
                 emit_start(Event::new(EventType::TextMessageStart).with(Field::MessageId, id), &mut piece, sink);
             }
         }
-        let is_compared = self.has_whole_content;
+        let is_compared = self.has_whole_texts;
         let Some(text) = self.texts_mut(kind).get_mut(&key) else { return };
         if is_compared {
             text.sent.add(&text_of(&delta));
         }
-        let content = Event::new(kind.content()).with(Field::MessageId, text.id.clone());
+        let content = Event::new(kind.content()).with(Field::MessageId, text.id.as_borrowed());
         emit_content(content, delta, piece, sink);
     }
 
@@ -149,12 +148,13 @@ impl RunPieces {
         }
     }
 
-    /// Opens a text under its id, or under one that the gateway makes.
-    fn open_text(&mut self, kind: TextKind, key: Json<'static>, own_id: Option<Json<'static>>, is_replaced: bool) {
-        let before = self.texts_mut(kind).remove(&key);
-        let id = match (&before, own_id) {
-            (Some(text), Some(_)) if !is_replaced => text.id.clone(),
-            (None, Some(own)) => own,
+    /// Opens a text under its id, or under one that the gateway makes, and returns the id.
+    fn open_text(&mut self, kind: TextKind, key: &Json<'_>, has_own_id: bool, is_replaced: bool) -> Json<'static> {
+        let before = self.texts_mut(kind).remove(key);
+        let key = key.clone().into_owned();
+        let id = match &before {
+            Some(text) if has_own_id && !is_replaced => text.id.clone(),
+            None if has_own_id => key.clone(),
             // A text without an id that goes on behind something else is another message.
             _ => self.make_id(kind.letter()),
         };
@@ -162,21 +162,22 @@ impl RunPieces {
             self.held_bytes += ITEM_COST + 2 * id.heap_size();
         }
         let sent = before.filter(|_| !is_replaced).map(|text| text.sent).unwrap_or_default();
-        self.texts_mut(kind).insert(key.clone(), KnownText { id, sent });
+        self.texts_mut(kind).insert(key.clone(), KnownText { id: id.clone(), sent });
         self.open_text = Some((kind, key));
+        id
     }
 
     pub(super) fn add_arguments(
         &mut self,
-        mut piece: Event<'static>,
-        key: Option<Json<'static>>,
-        whole: Option<Json<'static>>,
+        mut piece: Event<'_>,
+        key: Option<Json<'_>>,
+        whole: Option<Json<'_>>,
         sink: &mut dyn CanonicalSink,
     ) {
-        let id = piece.remove(Field::ToolCallId).filter(has_value).map(|id| id.to_string_value());
-        let name = piece.remove(Field::ToolCallName).filter(has_value);
+        let id = piece.remove(Field::ToolCallId).filter(has_value).map(Json::into_string_value);
+        let name = piece.remove(Field::ToolCallName).filter(has_value).map(Json::into_owned);
         let handle = self.find_or_add_call(key, id, name.is_some(), sink);
-        let is_compared = self.has_whole_content;
+        let is_compared = self.has_whole_texts;
         let Some(call) = self.calls.get_mut(&handle) else { return };
         call.name = call.name.take().or(name);
         let delta = match whole {
@@ -187,7 +188,7 @@ impl RunPieces {
                 }
                 new
             }
-            None => piece.remove(Field::Delta).map(|delta| delta.to_string_value()),
+            None => piece.remove(Field::Delta).map(Json::into_string_value),
         };
         let delta = delta.filter(has_value);
         if let Some(delta) = delta.as_ref().filter(|_| is_compared) {
@@ -223,11 +224,12 @@ impl RunPieces {
     /// Finds the call of a piece by its key, its id, or as the latest one, and returns its key.
     fn find_or_add_call(
         &mut self,
-        key: Option<Json<'static>>,
-        id: Option<Json<'static>>,
+        key: Option<Json<'_>>,
+        id: Option<Json<'_>>,
         has_name: bool,
         sink: &mut dyn CanonicalSink,
     ) -> Json<'static> {
+        let (key, id) = (key.map(Json::into_owned), id.map(Json::into_owned));
         let by_id = || id.as_ref().map(|id| self.call_keys.get(id).unwrap_or(id).clone());
         // A piece without id and key goes on with the latest call.
         let latest = || self.open_calls.last().filter(|_| id.is_none() && !has_name).map(|(key, ())| key.clone());
@@ -258,20 +260,15 @@ impl RunPieces {
     }
 
     /// Ends a call before its result, or because the agent says so.
-    pub(super) fn end_call(
-        &mut self,
-        mut event: Event<'static>,
-        key: Option<Json<'static>>,
-        sink: &mut dyn CanonicalSink,
-    ) {
-        let id = event.remove(Field::ToolCallId).filter(has_value).map(|id| id.to_string_value());
+    pub(super) fn end_call(&mut self, mut event: Event<'_>, key: Option<Json<'_>>, sink: &mut dyn CanonicalSink) {
+        let id = event.remove(Field::ToolCallId).filter(has_value).map(Json::into_string_value);
         let by_id = || {
             let id = id.as_ref()?;
             let handle = self.call_keys.get(id).unwrap_or(id);
             // The key may be another call's by now.
-            self.calls.get(handle).filter(|call| call.id.is_same(id)).map(|_| handle.clone())
+            self.calls.get(handle).filter(|call| call.id.is_same(id)).map(|_| handle.as_borrowed().into_owned())
         };
-        let handle = key.filter(|key| self.calls.contains(key)).or_else(by_id);
+        let handle = key.filter(|key| self.calls.contains(key)).map(Json::into_owned).or_else(by_id);
         if let Some(handle) = &handle {
             self.close_call(handle, sink);
         }
@@ -286,7 +283,7 @@ impl RunPieces {
         if event.get(Field::MessageId).is_none() {
             event.set(Field::MessageId, self.make_id('t'));
         }
-        let content = event.remove(Field::Content).unwrap_or(Json::EMPTY_STRING).to_string_value();
+        let content = event.remove(Field::Content).unwrap_or(Json::EMPTY_STRING).into_string_value();
         sink.emit(event.with(Field::Content, content));
     }
 
@@ -300,7 +297,7 @@ impl RunPieces {
 
     fn close_text(&mut self, sink: &mut dyn CanonicalSink) {
         let Some((kind, key)) = self.open_text.take() else { return };
-        let is_kept = self.has_whole_content;
+        let is_kept = self.has_whole_texts;
         let texts = self.texts_mut(kind);
         let Some(id) = texts.get(&key).map(|text| text.id.clone()) else { return };
         if !is_kept {
@@ -333,7 +330,7 @@ impl RunPieces {
 }
 
 /// Emits the start of what a piece opens, with the piece's members other than its delta.
-fn emit_start(mut start: Event<'static>, piece: &mut Event<'static>, sink: &mut dyn CanonicalSink) {
+fn emit_start<'p>(mut start: Event<'p>, piece: &mut Event<'p>, sink: &mut dyn CanonicalSink) {
     let delta = piece.remove(Field::Delta);
     start.members.append(&mut piece.members);
     if start.kind == EventType::TextMessageStart && start.get(Field::Role).is_none() {
@@ -343,12 +340,7 @@ fn emit_start(mut start: Event<'static>, piece: &mut Event<'static>, sink: &mut 
     sink.emit(start);
 }
 
-fn emit_content(
-    content: Event<'static>,
-    delta: Json<'static>,
-    mut piece: Event<'static>,
-    sink: &mut dyn CanonicalSink,
-) {
+fn emit_content<'p>(content: Event<'p>, delta: Json<'p>, mut piece: Event<'p>, sink: &mut dyn CanonicalSink) {
     START_FIELDS.into_iter().for_each(|field| drop(piece.remove(field)));
     let mut content = content.with(Field::Delta, delta);
     content.members.append(&mut piece.members);

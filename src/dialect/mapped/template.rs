@@ -1,10 +1,13 @@
 //! Values that a file dialect makes: literals with places for what a frame, a request or an earlier frame has.
 
-use super::path::{JsonStep, find_value};
-use crate::codec::json;
-use crate::event::{Json, JsonType, MemberKey};
+use super::path::find_value;
+use crate::codec::json::{self, JsonStep};
+use crate::event::{Json, JsonType, MemberKey, needs_no_escape};
 use std::borrow::Cow;
 use std::cell::Cell;
+
+/// Initial capacity for a text, enough for most ids.
+const USUAL_TEXT: usize = 64;
 
 /// A place from which a value comes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,10 +92,18 @@ pub(crate) struct Condition {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ValueTest {
-    OneOf(Vec<Json<'static>>),
+    OneOf(Vec<ComparedWord>),
     /// present, and not null, `""`, `[]` or `{}`
     Has,
     Lacks,
+}
+
+/// A value that a frame may have, ready to be compared with many.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ComparedWord {
+    pub(crate) value: Json<'static>,
+    /// its characters, if it is a string
+    text: Option<Box<str>>,
 }
 
 /// The values that templates can use. Those that a kind of template cannot have are empty.
@@ -142,57 +153,84 @@ impl<'s> ValueScope<'s> {
     }
 
     pub(crate) fn holds(&self, conditions: &[Condition]) -> bool {
-        conditions.iter().all(|condition| {
-            let value = match condition.source {
-                // The line and the data are compared as they are, without a JSON string of them.
-                ValueSource::EventLine => return condition.test.holds_for_text(self.event_line),
-                ValueSource::Data => return condition.test.holds_for_text(Some(self.data)),
-                _ => self.get(&condition.source),
-            };
-            condition.test.holds_for(value.as_ref())
+        conditions.iter().all(|condition| match condition.source {
+            // The line and the data are compared as they are, without a JSON string of them.
+            ValueSource::EventLine => condition.test.holds_for_text(self.event_line),
+            ValueSource::Data => condition.test.holds_for_text(Some(self.data)),
+            ValueSource::Slot(slot) => match self.slots.get(slot) {
+                Some(Some(value)) => condition.test.holds_for(value),
+                _ => condition.test.holds_for_none(),
+            },
+            _ => match self.get(&condition.source) {
+                Some(value) => condition.test.holds_for(&value),
+                None => condition.test.holds_for_none(),
+            },
         })
     }
 }
 
 impl ValueTest {
-    fn holds_for(&self, value: Option<&Json<'_>>) -> bool {
+    fn holds_for(&self, value: &Json<'_>) -> bool {
         match self {
-            ValueTest::OneOf(words) => value.is_some_and(|value| {
-                // Most texts have no escapes, and are then the same only if they are written alike.
-                let has_escapes = value.as_str().contains('\\');
-                let is_same_text = |word: &Json<'_>| has_escapes && word.text().is_some_and(|word| value.is_str(&word));
-                words.iter().any(|word| word.as_str() == value.as_str() || is_same_text(word))
-            }),
-            ValueTest::Has => value.is_some_and(has_value),
-            ValueTest::Lacks => !value.is_some_and(has_value),
+            ValueTest::OneOf(words) => find_word(words, value).is_some(),
+            ValueTest::Has => has_value(value),
+            ValueTest::Lacks => !has_value(value),
         }
+    }
+
+    #[inline]
+    fn holds_for_none(&self) -> bool {
+        matches!(self, ValueTest::Lacks)
     }
 
     fn holds_for_text(&self, text: Option<&str>) -> bool {
         match self {
-            ValueTest::OneOf(words) => text.is_some_and(|text| words.iter().any(|word| word.is_str(text))),
+            ValueTest::OneOf(words) => text.is_some_and(|text| find_text(words, text).is_some()),
             ValueTest::Has => text.is_some_and(|text| !text.is_empty()),
             ValueTest::Lacks => text.is_none_or(str::is_empty),
         }
     }
 }
 
+impl ComparedWord {
+    pub(crate) fn new(value: Json<'static>) -> Self {
+        ComparedWord { text: value.text().map(Into::into), value }
+    }
+
+    pub(super) fn text(&self) -> Option<&str> {
+        self.text.as_deref()
+    }
+}
+
+/// Returns the position of the word that a value is.
+pub(super) fn find_word(words: &[ComparedWord], value: &Json<'_>) -> Option<usize> {
+    let found = words.iter().position(|word| word.value.as_str() == value.as_str());
+    // Most texts have no escapes, and are then the same only if they are written alike.
+    found.or_else(|| if value.has_escapes() { find_text(words, &value.text()?) } else { None })
+}
+
+/// Returns the position of the word that is this text.
+pub(super) fn find_text(words: &[ComparedWord], text: &str) -> Option<usize> {
+    words.iter().position(|word| word.text() == Some(text))
+}
+
 /// Returns false for null, and for strings, lists and objects without content.
 pub(crate) fn has_value(value: &Json<'_>) -> bool {
+    let has_content = |end: char| !value.as_str()[1..].trim_start().starts_with(end);
     match value.json_type() {
         JsonType::Null => false,
         JsonType::String => !value.unquoted().is_empty(),
-        JsonType::Array => json::count_elements(value) > 0,
-        JsonType::Object => value.as_str().bytes().any(|byte| byte == b':'),
+        JsonType::Array => has_content(']'),
+        JsonType::Object => has_content('}'),
         JsonType::Bool | JsonType::Number => true,
     }
 }
 
 impl ValueTemplate {
     /// Makes the value; `None` if it has none. Null is a value only as a literal.
-    pub(crate) fn make<'s>(&self, scope: &ValueScope<'s>) -> Option<Json<'s>> {
+    pub(crate) fn make<'s>(&'s self, scope: &ValueScope<'s>) -> Option<Json<'s>> {
         match self {
-            ValueTemplate::Literal(value) => Some(value.clone()),
+            ValueTemplate::Literal(value) => Some(value.as_borrowed()),
             ValueTemplate::From(sources) => scope.get_first(sources).filter(|value| !value.is_null()),
             ValueTemplate::Text(parts) => Some(make_text(parts, scope)),
             ValueTemplate::Object(members) => Some(json::build_object(|object| {
@@ -217,7 +255,7 @@ impl ValueTemplate {
                 let word = from.make(scope);
                 let found = match &word {
                     Some(word) if words.is_empty() => Some(word.clone()),
-                    Some(word) => find_word(words, word),
+                    Some(word) => find_table_word(words, word),
                     None => None,
                 };
                 found.or_else(|| otherwise.as_ref()?.make(scope))
@@ -228,10 +266,10 @@ impl ValueTemplate {
                 // A list without elements is left out: some agents refuse empty ones.
                 (!made.is_empty()).then(|| json::to_array(&made))
             }
-            ValueTemplate::AsText(inner) => inner.make(scope).map(|value| value.to_string_value()),
+            ValueTemplate::AsText(inner) => inner.make(scope).map(Json::into_string_value),
             ValueTemplate::TextOf(inner) => inner.make(scope).map(|value| match join_text_parts(&value) {
                 Some(text) => Json::string(&text),
-                None => value.to_string_value(),
+                None => value.into_string_value(),
             }),
             ValueTemplate::AsJson(inner) => {
                 let value = inner.make(scope)?;
@@ -250,25 +288,35 @@ pub(super) fn join_text_parts(value: &Json<'_>) -> Option<String> {
 }
 
 /// Finds a word in a table of the file, which lists only a few.
-fn find_word(words: &[(Json<'static>, Json<'static>)], word: &Json<'_>) -> Option<Json<'static>> {
+fn find_table_word(words: &[(Json<'static>, Json<'static>)], word: &Json<'_>) -> Option<Json<'static>> {
     let is_its = |wire: &Json<'_>| wire.is_same(word);
     words.iter().find(|(wire, _)| is_its(wire)).map(|(_, own)| own.clone())
 }
 
 /// Makes a text. A place without a value adds nothing.
 fn make_text(parts: &[TextPart], scope: &ValueScope<'_>) -> Json<'static> {
-    let mut text = String::new();
+    let mut made = String::with_capacity(USUAL_TEXT);
+    made.push('"');
     for part in parts {
         match part {
-            TextPart::Literal(literal) => text.push_str(literal),
+            TextPart::Literal(literal) => push_text(&mut made, literal),
             TextPart::From(sources) => {
                 let value = scope.get_first(sources).filter(|value| !value.is_null());
                 let Some(value) = value else { continue };
-                text.push_str(&value.text().unwrap_or_else(|| Cow::Borrowed(value.as_str())));
+                push_text(&mut made, &value.text().unwrap_or_else(|| Cow::Borrowed(value.as_str())));
             }
         }
     }
-    Json::string(&text)
+    made.push('"');
+    Json::from_trusted(made)
+}
+
+/// Appends a text to the content of a JSON string.
+fn push_text(content: &mut String, text: &str) {
+    match needs_no_escape(text) {
+        true => content.push_str(text),
+        false => content.push_str(Json::string(text).unquoted()),
+    }
 }
 
 fn add_elements(list: &ValueSource, rules: &[ItemRule], scope: &ValueScope<'_>, made: &mut Vec<Json<'static>>) {

@@ -5,17 +5,16 @@
 //! than it must, and is easy to see.
 
 use super::Mapping;
-use super::path::JsonStep;
 use super::rule::{EmittedEvent, RuleEffect};
-use super::template::{TextPart, ValueSource, ValueTemplate, ValueTest};
-use crate::codec::json;
+use super::template::{ComparedWord, TextPart, ValueSource, ValueTemplate, ValueTest};
+use crate::codec::json::{self, JsonStep};
 use crate::event::lane::ChunkStreamKind;
-use crate::event::{Field, Json, MemberKey};
+use crate::event::{Field, MemberKey};
 use std::borrow::Cow;
 
 impl Mapping {
-    /// Keeps the names of the members on a path that a rule reads.
-    pub(crate) fn note_read(&mut self, path: &[JsonStep]) {
+    /// Adds the names of the members on a path that a rule reads.
+    pub(crate) fn add_read_members(&mut self, path: &[JsonStep]) {
         for step in path {
             let JsonStep::Member(name) = step else { continue };
             if !self.read_members.iter().any(|read| **read == **name) {
@@ -24,9 +23,8 @@ impl Mapping {
         }
     }
 
-    /// Marks the events that only copy a delta, and keeps the names of the members with such deltas. Call it when all
-    /// rules are there.
-    pub(crate) fn find_text_copies(&mut self) {
+    /// Marks the events that only copy a delta, and keeps the names of the members with such deltas.
+    pub(super) fn find_text_copies(&mut self) {
         let slots = self.paths.last_members();
         let (mut compared, mut copied) = (Vec::new(), Vec::new());
         for rule in &self.rules {
@@ -41,7 +39,9 @@ impl Mapping {
             // A frame with any other event is never repeated. A piece may be missing in one frame, and be in the next.
             let pieces = rule.effects.iter().filter_map(RuleEffect::emitted);
             for event in pieces.filter(|event| ChunkStreamKind::from_event(event.kind).is_some()) {
-                compared.extend(event.key.iter().chain(&event.content).flat_map(|value| named.names(value)));
+                // A rule with the whole text of a message has it in frames of its own.
+                let whole = event.whole_text.iter().filter(|whole| !is_copy(whole));
+                compared.extend(event.key.iter().chain(whole).flat_map(|value| named.names(value)));
                 for (key, value) in &event.members {
                     let is_copied = *key == MemberKey::Known(Field::Delta) && is_copy(value);
                     if is_copied { &mut copied } else { &mut compared }.extend(named.names(value));
@@ -60,7 +60,7 @@ impl Mapping {
 }
 
 fn is_delta_piece(event: &EmittedEvent) -> bool {
-    ChunkStreamKind::from_event(event.kind).is_some() && event.content.is_none()
+    ChunkStreamKind::from_event(event.kind).is_some() && event.whole_text.is_none()
 }
 
 /// The names of the members to which the sources of a rule lead.
@@ -132,6 +132,6 @@ fn is_copy(template: &ValueTemplate) -> bool {
 }
 
 /// Returns whether a word may be the data of a frame with members.
-fn is_json_text(word: &Json<'static>) -> bool {
+fn is_json_text(word: &ComparedWord) -> bool {
     word.text().is_none_or(|text| json::parse_value(text.trim()).is_some())
 }

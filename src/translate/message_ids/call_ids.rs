@@ -7,12 +7,12 @@
 //! `metadata.diglot.toolCallId`. What names a call without starting it means the last one: a run that goes on after an
 //! answer of the user sends the result of an earlier run's call.
 
+use super::id_kind::IdKind;
 use super::id_use::IdUse;
-use super::message_kind::MessageKind;
 use super::restored_ids::original_call_ids;
 use super::{MessageIdMap, MessageStart, rename_member};
 use crate::codec::json;
-use crate::event::input::{CALL_SUFFIX, INTERRUPTS, MessageMembers, PENDING_CALLS};
+use crate::event::input::{INTERRUPTS, MessageMembers, PENDING_CALLS};
 use crate::event::{Event, EventRepair, EventType, Field, Json, MemberKey, get, set};
 use crate::translate::call_arguments::edit_calls;
 use crate::translate::carry::{self, GATEWAY_KEY};
@@ -70,22 +70,22 @@ impl CallIdMap {
     }
 
     /// Lets the next start of a call begin another one if the client's has a result. Returns about the bytes that it
-    /// keeps.
-    pub(super) fn end_answered(&mut self, event: &Event<'_>, is_answered: impl Fn(&Json<'_>) -> bool) -> usize {
-        let Some(id) = event.get(Field::ToolCallId) else { return 0 };
+    /// keeps for it, and `None` if no other call begins.
+    pub(super) fn end_answered(&mut self, event: &Event<'_>, is_answered: impl Fn(&Json<'_>) -> bool) -> Option<usize> {
+        let id = event.get(Field::ToolCallId)?;
         if !is_answered(self.last_name(id).as_ref().unwrap_or(id)) {
-            return 0;
+            return None;
         }
-        let Some(text) = id.text().filter(|text| self.0.has_room_for(text)) else { return 0 };
+        let text = id.text().filter(|text| self.0.has_room_for(text))?;
         self.0.id_use = IdUse::REPEATED;
         self.0.claims.update(Box::from(&*text), |claim| {
-            let calls = claim.messages_mut(MessageKind::Call);
+            let calls = claim.messages_mut(IdKind::Call);
             if calls.names.is_empty() {
                 calls.names.push(id.clone().into_owned());
             }
             calls.has_begun = false;
         });
-        2 * memory_limits::text_cost(id.as_str())
+        Some(2 * memory_limits::text_cost(id.as_str()))
     }
 
     /// Begins another call with arguments that come behind the result of theirs; `start` is the added start.
@@ -95,13 +95,11 @@ impl CallIdMap {
         piece: &mut Event<'_>,
         report: &mut TranslationReport,
     ) -> usize {
-        let Some(name) = piece.get(Field::ToolCallId).and_then(Json::text) else { return 0 };
-        let without_number = name.rsplit_once(':').filter(|(_, number)| number.parse::<u32>().is_ok());
-        let own = without_number.map_or(&*name, |(own, _)| own).strip_suffix(CALL_SUFFIX);
-        let id = Json::string(own.and_then(|own| own.strip_suffix(':')).unwrap_or(&name));
+        let Some(name) = piece.get_owned(Field::ToolCallId) else { return 0 };
+        let id = self.0.agent_id(&name).map_or(name, Json::string);
         start.set(Field::ToolCallId, id.clone());
         piece.set(Field::ToolCallId, id);
-        let kept = self.end_answered(start, |_| true) + self.rename_start(start, false, report);
+        let kept = self.end_answered(start, |_| true).unwrap_or_default() + self.rename_start(start, false, report);
         self.rename_reference(piece, Field::ToolCallId, report);
         kept
     }
@@ -113,7 +111,7 @@ impl CallIdMap {
             return 0;
         }
         let count = self.0.claims.len();
-        if let Some(name) = self.0.resolve_start(&id, MessageKind::Call, MessageStart::Event, None) {
+        if let Some(name) = self.0.resolve_start(&id, IdKind::Call, MessageStart::Event, None) {
             // The client would name the message that it creates for the call after the new name.
             let is_start = event.kind == EventType::ToolCallStart;
             if names_message && is_start && event.get(Field::ParentMessageId).is_none() {
@@ -121,7 +119,7 @@ impl CallIdMap {
             }
             rename_member(event, Field::ToolCallId, name, report);
         }
-        // Each id is the key of an entry and its first name.
+        // Each id is the key of an entry, and its first name or the id of which it was made.
         (self.0.claims.len() - count) * 2 * memory_limits::text_cost(id.as_str())
     }
 
@@ -135,7 +133,7 @@ impl CallIdMap {
 
     /// Returns the name of the last call with this id if it is another one.
     fn last_name(&self, id: &Json<'_>) -> Option<Json<'static>> {
-        self.0.lookup(id, &[MessageKind::Call])
+        self.0.lookup(id, &[IdKind::Call])
     }
 
     /// Renames the calls that a run leaves to the client, and those of its interrupts.
@@ -183,7 +181,7 @@ impl CallIdMap {
         let ids = calls.flat_map(|calls| json::parse_elements(calls).unwrap_or_default());
         let ids: Vec<_> =
             ids.filter_map(|call| Some(json::parse_member(&call, Field::Id.camel())?.into_owned())).collect();
-        let mut counts = self.0.count_ids(ids.iter().map(|id| (id, MessageKind::Call)));
+        let mut counts = self.0.count_ids(ids.iter().map(|id| (id, IdKind::Call)));
         let mut names: HashMap<String, Option<Json<'static>>> = HashMap::new();
         let mut is_changed = false;
         for message in &mut messages {
@@ -191,7 +189,7 @@ impl CallIdMap {
                 edit_calls(calls, |_, call| {
                     let mut members = json::parse_owned_members(call)?;
                     let id = get(&members, Field::Id)?.clone();
-                    let name = self.0.resolve_listed(&id, MessageKind::Call, &mut counts);
+                    let name = self.0.resolve_listed(&id, IdKind::Call, &mut counts);
                     names.insert(id.text()?.into_owned(), name.clone());
                     set(&mut members, MemberKey::Known(Field::Id), name?);
                     let own = vec![(MemberKey::Known(Field::ToolCallId), id)];

@@ -54,13 +54,10 @@ impl ClientIds {
         {
             questions.rename_interrupts(event, report);
         }
-        let mut kept = 0;
-        if is_call_start(event) {
-            kept += self.calls.end_answered(event, is_answered);
-        }
+        let kept = if is_call_start(event) { self.calls.end_answered(event, is_answered) } else { None };
         // The message of a call that has its result is that of the call.
-        let names_message = has_one_list && kept == 0 && self.messages.id_use.may_repeat();
-        kept + self.calls.apply(event, names_message, report)
+        let names_message = has_one_list && kept.is_none() && self.messages.id_use.may_repeat();
+        kept.unwrap_or_default() + self.calls.apply(event, names_message, report)
     }
 
     /// Renames the message of a content event whose missing start the guard adds.

@@ -4,7 +4,7 @@
 //! in their order; the last one is that of the last name. Those for which there is no name get new ones.
 
 use super::MessageIdMap;
-use super::message_kind::{MessageKind, message_kind};
+use super::id_kind::{IdKind, message_kind};
 use crate::codec::json;
 use crate::event::input::MessageMembers;
 use crate::event::{Event, EventRepair, Field, Json, MemberKey, get, set};
@@ -25,7 +25,7 @@ pub(super) struct SameIds {
     new: Vec<Json<'static>>,
 }
 
-pub(super) type IdCounts = HashMap<(Box<str>, MessageKind), SameIds>;
+pub(super) type IdCounts = HashMap<(Box<str>, IdKind), SameIds>;
 
 impl MessageIdMap {
     /// Renames messages echoed in RUN_STARTED: "RUN_STARTED.input.messages with unknown ids are appended."
@@ -68,7 +68,7 @@ impl MessageIdMap {
     }
 
     /// Counts the messages with each id.
-    pub(super) fn count_ids<'a>(&self, ids: impl Iterator<Item = (&'a Json<'a>, MessageKind)>) -> IdCounts {
+    pub(super) fn count_ids<'a>(&self, ids: impl Iterator<Item = (&'a Json<'a>, IdKind)>) -> IdCounts {
         let mut counts = IdCounts::default();
         for (id, kind) in ids {
             let Some(id) = id.text() else { continue };
@@ -84,7 +84,7 @@ impl MessageIdMap {
     pub(super) fn resolve_listed(
         &mut self,
         id: &Json<'_>,
-        kind: MessageKind,
+        kind: IdKind,
         counts: &mut IdCounts,
     ) -> Option<Json<'static>> {
         let text = id.text()?;

@@ -4,7 +4,7 @@
 //! an earlier run, and would add to it. An interrupt of another run is renamed to `<id>:call`, and restored in
 //! `resume`.
 
-use super::message_kind::MessageKind;
+use super::id_kind::IdKind;
 use super::restored_ids::{CallOriginal, OwnIds};
 use super::{IdUse, MessageIdMap, MessageStart};
 use crate::codec::json;
@@ -34,7 +34,7 @@ impl QuestionIds {
         };
         let renamed = edit_calls(interrupts, |_, interrupt| {
             let mut members = json::parse_owned_members(interrupt)?;
-            let name = self.0.resolve_start(get(&members, Field::Id)?, MessageKind::Call, MessageStart::Event, None)?;
+            let name = self.0.resolve_start(get(&members, Field::Id)?, IdKind::Call, MessageStart::Event, None)?;
             set(&mut members, MemberKey::Known(Field::Id), name);
             report.count_repair(EventRepair::IdNamespaced);
             Some(json::to_object(&members))

@@ -1,17 +1,17 @@
 //! The map as JSON, for recordings: what it knows before a run begins is part of the run's input.
 
-use super::{IdClaim, IdUse, MessageIdMap, MessageKind, NamedMessages};
+use super::{IdClaim, IdKind, IdUse, MessageIdMap, NamedMessages};
 use crate::codec::json;
 use crate::event::Json;
 use crate::event::input::{ACTIVITY, CALL_SUFFIX, REASONING, TEXT_SUFFIX, TOOL};
 use serde_json::{Value, json};
 
 impl MessageIdMap {
-    /// Returns how ids are used, and a list of `[id, kind or null, is generated, [messages of a kind, …]]`.
+    /// Returns how ids are used, and a list of `[id, kind or null, is made of another, [messages of a kind, …]]`.
     pub(in super::super) fn to_recorded(&self) -> Value {
         let claims = self.claims.iter().map(|(id, claim)| {
             let messages: Vec<Value> = claim.messages.iter().map(NamedMessages::to_recorded).collect();
-            json!([id, claim.first_kind.map(MessageKind::suffix), claim.is_generated, messages])
+            json!([id, claim.first_kind.map(IdKind::suffix), claim.made_of.is_some(), messages])
         });
         let ids: Vec<Value> = claims.collect();
         json!({"use": self.id_use.to_recorded(), "results": self.result_count, "renames": self.has_renames, "ids": ids})
@@ -25,14 +25,22 @@ impl MessageIdMap {
             has_renames: recorded["renames"].as_bool()?,
             ..MessageIdMap::default()
         };
+        let mut made = Vec::new();
         for claim in recorded["ids"].as_array()? {
             let first_kind = match &claim[1] {
                 Value::Null => None,
                 kind => Some(find_kind(kind)?),
             };
-            let messages = claim[3].as_array()?.iter().map(NamedMessages::from_recorded).collect::<Option<_>>()?;
-            let claimed = IdClaim { is_generated: claim[2].as_bool()?, first_kind, messages };
-            map.claims.insert(Box::from(claim[0].as_str()?), claimed);
+            let messages = claim[3].as_array()?.iter().map(NamedMessages::from_recorded);
+            let messages = messages.collect::<Option<Vec<_>>>()?;
+            let id: Box<str> = claim[0].as_str()?.into();
+            let names = messages.iter().flat_map(|messages| &messages.names).filter_map(Json::text);
+            made.extend(names.map(|name| (Box::<str>::from(&*name), id.clone())));
+            map.claims.insert(id, IdClaim { made_of: None, first_kind, messages });
+        }
+        // A name that is not the id itself was made of it.
+        for (name, id) in made.into_iter().filter(|(name, id)| name != id) {
+            map.claims.update(name, |claim| claim.made_of = Some(id));
         }
         Some(map)
     }
@@ -79,11 +87,11 @@ impl IdUse {
     }
 }
 
-fn find_kind(recorded: &Value) -> Option<MessageKind> {
+fn find_kind(recorded: &Value) -> Option<IdKind> {
     match recorded.as_str()? {
-        TEXT_SUFFIX => Some(MessageKind::Text),
-        CALL_SUFFIX => Some(MessageKind::Call),
-        REASONING | ACTIVITY | TOOL => recorded.as_str().map(MessageKind::from_role),
+        TEXT_SUFFIX => Some(IdKind::Text),
+        CALL_SUFFIX => Some(IdKind::Call),
+        REASONING | ACTIVITY | TOOL => recorded.as_str().map(IdKind::from_role),
         _ => None,
     }
 }

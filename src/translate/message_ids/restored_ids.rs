@@ -1,6 +1,6 @@
 //! Restores the agent's ids, in requests and for sides with separate ids for each kind.
 
-use super::message_kind::{MessageKind, message_kind};
+use super::id_kind::{IdKind, message_kind};
 use crate::codec::json;
 use crate::event::input::{CALL_SUFFIX, MessageMembers, TOOL, has_role};
 use crate::event::{Event, EventType, Field, IdMap, Json, MemberKey, Members, get, remove, set};
@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 
 /// Returns the agent's id of a message if `id` was generated for it. Notes that do not match are ignored, since they
 /// are external input.
-pub(super) fn original_id(members: &Members<'_>, id: &Json<'_>, sort: MessageKind) -> Option<Json<'static>> {
+pub(super) fn original_id(members: &Members<'_>, id: &Json<'_>, sort: IdKind) -> Option<Json<'static>> {
     let original = carried_id(get(members, Field::Metadata)?, Field::Id)?;
     is_renamed_from(id, &original, sort).then_some(original)
 }
@@ -26,14 +26,14 @@ fn carried_id(metadata: &Json<'_>, field: Field) -> Option<Json<'static>> {
 
 /// Returns true if `name` is `own` followed by one or more of the suffixes used for `sort`, and maybe a number, or for
 /// an activity the run.
-fn is_renamed_from(name: &Json<'_>, own: &Json<'_>, sort: MessageKind) -> bool {
+fn is_renamed_from(name: &Json<'_>, own: &Json<'_>, sort: IdKind) -> bool {
     let (Some(name), Some(own)) = (name.text(), own.text()) else { return false };
     let Some(mut rest) = name.strip_prefix(&*own).filter(|rest| !rest.is_empty()) else { return false };
     while let Some(shorter) = rest.strip_prefix(':').and_then(|rest| rest.strip_prefix(sort.suffix())) {
         rest = shorter;
     }
     let is_number = |text: &str| text.parse::<u32>().is_ok_and(|number| number > 1);
-    let is_tail = |tail: &str| is_number(tail) || (sort == MessageKind::Activity && !tail.is_empty());
+    let is_tail = |tail: &str| is_number(tail) || (sort == IdKind::Activity && !tail.is_empty());
     rest.is_empty() || rest.strip_prefix(':').is_some_and(is_tail)
 }
 
@@ -53,7 +53,7 @@ impl OwnIds {
     pub(super) fn find_original(&mut self, id: &Json<'_>, metadata: Option<&Json<'_>>) -> Option<CallOriginal> {
         let text = id.text()?;
         let from_note = metadata.and_then(|metadata| carried_id(metadata, Field::ToolCallId));
-        let from_note = from_note.filter(|own| is_renamed_from(id, own, MessageKind::Call));
+        let from_note = from_note.filter(|own| is_renamed_from(id, own, IdKind::Call));
         let original = from_note.or_else(|| self.find_by_form(&text).map(Json::string));
         if original.is_none() {
             self.0.insert(text.into_owned());
@@ -68,7 +68,7 @@ impl OwnIds {
             let (name, _) = own.rsplit_once(':').filter(|(_, number)| *number != CALL_SUFFIX).unwrap_or((own, ""));
             own = name.strip_suffix(CALL_SUFFIX)?.strip_suffix(':')?;
         }
-        is_renamed_from(&Json::string(id), &Json::string(own), MessageKind::Call).then_some(own)
+        is_renamed_from(&Json::string(id), &Json::string(own), IdKind::Call).then_some(own)
     }
 }
 
@@ -162,7 +162,7 @@ pub(in crate::translate) fn restore_ids(messages: &mut [MessageMembers<'_>]) -> 
 }
 
 /// Restores the id of a message that the client created for a call; only the call's metadata contains it.
-fn restore_call_parent(message: &mut MessageMembers<'_>, sort: MessageKind) -> bool {
+fn restore_call_parent(message: &mut MessageMembers<'_>, sort: IdKind) -> bool {
     let calls = get(message, Field::ToolCalls).filter(|calls| calls.as_str().contains(GATEWAY_KEY)).cloned();
     let Some(elements) = calls.as_ref().and_then(json::parse_elements) else { return false };
     let Some(id) = get(message, Field::Id).cloned() else { return false };
@@ -206,10 +206,10 @@ pub(in crate::translate) fn restore_event_ids(event: &mut Event<'_>) {
         }
         return;
     }
-    let (field, note, sort) = match (event.kind, MessageKind::from_event_type(event.kind)) {
+    let (field, note, sort) = match (event.kind, IdKind::from_event_type(event.kind)) {
         (_, Some((sort, _))) => (Field::MessageId, Field::Id, sort),
         (EventType::ToolCallStart | EventType::ToolCallChunk, _) => {
-            (Field::ParentMessageId, Field::ParentMessageId, MessageKind::Text)
+            (Field::ParentMessageId, Field::ParentMessageId, IdKind::Text)
         }
         _ => return,
     };

@@ -475,3 +475,19 @@ fn calls_of_several_hops_have_the_agents_id() {
     let ids: Vec<_> = sent[0]["toolCalls"].as_array().expect("calls").iter().map(|call| &call["id"]).collect();
     assert_eq!(ids, ["c", "c", "c", "c", "d:call", "c:call:x"]);
 }
+
+/// An agent's own id may end as those that the gateway makes.
+#[test]
+fn arguments_behind_the_result_of_their_call_begin_another_one() {
+    let [start, end] =
+        ["RUN_STARTED", "RUN_FINISHED"].map(|kind| format!(r#"{{"type":"{kind}","threadId":"t","runId":"r"}}"#));
+    for id in ["c", "c:call", "c:call:2"] {
+        let call = CALL.map(|event| event.replace(r#""toolCallId":"c""#, &format!(r#""toolCallId":"{id}""#)));
+        let arguments = call[1].replace("{}", r#""1""#);
+        let mut client = Client::new("ag-ui");
+        client.ask("Q", &[&*start, &call[0], &arguments, &call[2], &call[3], &arguments, &call[2], &*end]);
+        let calls = client.messages.iter().filter_map(|message| message["toolCalls"].as_array()).flatten();
+        let calls: Vec<_> = calls.map(|call| (&call["id"], &call["function"]["arguments"])).collect();
+        assert_eq!(calls, [(&json!(id), &json!("1")), (&json!(format!("{id}:call")), &json!("1"))]);
+    }
+}

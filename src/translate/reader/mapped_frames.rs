@@ -44,7 +44,7 @@ impl EventReader {
 
     /// Returns whether the `event:` line of a frame may decide what the frame means.
     pub(crate) fn reads_event_line(&self) -> bool {
-        self.mapped.is_some()
+        self.dialect.mapping.is_some_and(|mapping| mapping.reads_event_line)
     }
 
     pub(crate) fn varying_members(&self) -> VaryingMembers<'static> {
@@ -56,7 +56,7 @@ impl EventReader {
 
     /// Returns whether the agent may send whole texts, which are compared with what was sent.
     pub(crate) fn compares_texts(&self) -> bool {
-        self.dialect.mapping.is_some_and(|mapping| mapping.has_whole_content)
+        self.dialect.mapping.is_some_and(|mapping| mapping.has_whole_texts)
     }
 
     /// Takes note of a frame that repeated the last one, with another text in quotes.

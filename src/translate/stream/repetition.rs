@@ -4,7 +4,7 @@ use super::{StreamPipe, StreamStages, StreamState};
 use crate::codec::Framing;
 use crate::translate::frame_reader::AgentFrame;
 use crate::translate::reader::EventReader;
-use crate::translate::repeated_frames::{self, FrameEffect, RepeatedFrames, TranslatedFrame};
+use crate::translate::repeated_frames::{self, FrameLabels, RepeatedFrames, TranslatedFrame};
 use crate::translate::writer::OutputContext;
 
 /// Marks of a run's state, which a frame that may be repeated leaves as they are.
@@ -43,13 +43,13 @@ impl StreamStages {
         if !(self.may_repeat && is_running && is_plain && repeated_frames::is_repeatable(kind)) {
             return None;
         }
-        let effect = FrameEffect { label_read, label_written: writer.last_label };
+        let labels = FrameLabels { label_read, label_written: writer.last_label };
         let copies_time = reader.copies_time() && writer.peer.copies_time();
         let frame = TranslatedFrame {
             event_line: frame.event_line.filter(|_| reader.reads_event_line()),
             data: frame.data,
             output: writer.without_frame_id(output),
-            effect,
+            labels,
             members: reader.varying_members(),
             copies_time,
         };

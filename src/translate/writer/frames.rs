@@ -60,15 +60,15 @@ impl EventWriter {
     ) -> bool {
         let before = to.out.len();
         self.write_frame_id(to.out);
-        let effect = repeated.write(frame, found, to.out);
+        let labels = repeated.write(frame, found, to.out);
         let length = to.out.len() - before;
         if !self.budget.fits(length) || self.budget.charge(length).is_err() {
             to.out.truncate(before);
             return false;
         }
-        to.report.events_read.add(effect.label_read);
-        to.report.events_written.add(effect.label_written);
-        self.count_frame(effect.label_written);
+        to.report.events_read.add(labels.label_read);
+        to.report.events_written.add(labels.label_written);
+        self.count_frame(labels.label_written);
         true
     }
 
