@@ -329,9 +329,15 @@ mod tests {
             "event:conversation.chat.in_progress\ndata:{\"id\":\"c\"}\n\n",
             "event:conversation.message.delta\ndata:{\"id\":\"m\",\"type\":\"answer\",\"content\":\"a\",\"content_type\":\"text\"}\n\n",
             "event:conversation.new\ndata:{\"type\":\"answer\"}\n\n",
+            "event:conversation.chat.failed\ndata:{\"last_error\":{\"code\":1,\"msg\":\"no\"}}\n\n",
+            "event:conversation.message.delta\ndata:{\"id\":\"m\",\"type\":\"answer\",\"content\":\"b\"}\n\n",
+            "event:conversation.late\ndata:{}\n\n",
+            "event:done\ndata:\"[DONE]\"\n\n",
         );
         let rows = read_all(&mut aligner, &[input.as_bytes()]);
-        let [created, progress, text, new, _] = rows.as_slice() else { panic!("{rows:?}") };
+        let [created, progress, text, new, failed, late, unknown, done, _] = rows.as_slice() else {
+            panic!("{rows:?}")
+        };
         let name = |row: &AlignedRow| row.agent.as_ref().and_then(|agent| agent.kind.clone()).unwrap_or_default();
         assert_eq!(name(created), "conversation.chat.created");
         assert_eq!((name(progress).as_str(), progress.cause), ("conversation.chat.in_progress", RowCause::Nothing));
@@ -344,6 +350,11 @@ mod tests {
         assert_eq!((name(new).as_str(), new.seed.as_deref()), ("conversation.new", Some("no rule")));
         let raw = new.client.last().and_then(|event| event.data.as_deref()).expect("RAW");
         assert!(raw.contains(r#"{"event":"conversation.new","data":{"type":"answer"}}"#), "{raw}");
+        // After the end of the run, frames have their names, too, and [DONE] is part of the end.
+        assert_eq!((name(failed).as_str(), failed.cause), ("conversation.chat.failed", RowCause::Split));
+        assert_eq!((name(late).as_str(), late.cause), ("conversation.message.delta", RowCause::Dropped));
+        assert_eq!((name(unknown).as_str(), unknown.cause), ("conversation.late", RowCause::Dropped));
+        assert_eq!((name(done).as_str(), done.cause), ("done", RowCause::Nothing));
     }
 
     #[test]

@@ -2,8 +2,9 @@
 
 use super::aligner::RunAligner;
 use super::capture_step::LogEntry;
-use super::captured_run::{CapturedRun, ReadPosition};
+use super::captured_run::CapturedRun;
 use super::row::AlignedRow;
+use super::step_log::ReadPosition;
 use std::sync::{Arc, Weak};
 
 /// Reads a captured run from its beginning, as far as it has come. It keeps no run from being evicted.
