@@ -201,6 +201,7 @@ export default {
   "held.messages": "Messages",
   "held.state": "State",
   "held.none": "none",
+  "held.earlier": "{count} earlier messages are not drawn.",
   "held.no_input": "The requests were not recorded: what both sides held before this run is missing here.",
   "held.problem": "An AG-UI client cannot apply this, or this page does not know how: {problem}",
   "requests.none": "The requests are not recorded: this run was recorded in the mode “{mode}”. Record the route in full to see them.",

@@ -202,6 +202,7 @@ export default {
   "held.messages": "消息",
   "held.state": "状态",
   "held.none": "无",
+  "held.earlier": "更早的 {count} 条消息未绘出。",
   "held.no_input": "请求未被记录：此处缺少两侧在本次运行之前已有的内容。",
   "held.problem": "AG-UI 客户端无法应用，或此页面不了解：{problem}",
   "requests.none": "请求未被记录：此运行以“{mode}”模式记录。完整记录该路由即可查看。",

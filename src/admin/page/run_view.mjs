@@ -1,7 +1,7 @@
 // One run: how it went in plain sentences, its events in two columns, its requests, and where its time went.
 import { ApiError, readLines, readRun, request } from "./api.mjs";
 import { BothSides } from "./both_sides.mjs";
-import { button, element, onKeys, put } from "./dom.mjs";
+import { button, element, onKeys, put, putChanged } from "./dom.mjs";
 import { filterBox } from "./filter_box.mjs";
 import { parseFilter } from "./filter.mjs";
 import { goldenCase, tarOf } from "./golden_case.mjs";
@@ -120,7 +120,8 @@ class RunView {
       element("div", { class: "panes" }, this.list.root, this.detail.root),
     );
     this.pages = tabs("run", say("run.parts"), {
-      events: { key: "1", draw: (body) => put(body, events) },
+      // Drawn again for a jump within it: the list keeps the focus.
+      events: { key: "1", draw: (body) => putChanged(body, events) },
       requests: { key: "2", draw: (body) => drawRequests(body, this.run) },
       timeline: { key: "3", draw: (body) => this.#drawTimeline(body) },
     });
