@@ -113,6 +113,23 @@ impl RunAligner {
         }
     }
 
+    /// Adds a row for what was not kept of a run, with the event of which the beginning is.
+    pub(crate) fn end_kept_part(&mut self, at_ms: u64, missed: u64, rows: &mut Vec<AlignedRow>) {
+        let cut = match self.frames.finish() {
+            SseStep::Frame(frame) => {
+                let event = agent_event(&frame, self.agent);
+                Some(RowEvent { kind: event.kind.or_else(|| find_first_type(&frame.data)), ..event })
+            }
+            SseStep::Failed(_) | SseStep::More => None,
+        };
+        let note =
+            format!("the inspector kept nothing of the agent's next {missed} bytes: a limit of `inspect` was reached");
+        self.push_row(at_ms, cut, RowCause::Mark, Some(&note), rows);
+        if let Some(row) = rows.last_mut() {
+            row.cause = RowCause::Mark;
+        }
+    }
+
     fn push_row(
         &mut self,
         at_ms: u64,
@@ -206,6 +223,13 @@ fn event(data: &str) -> RowEvent {
     let kind = json::parse_object(data).ok().and_then(|object| object.kind);
     let kind = kind.as_ref().and_then(Json::text).map(Cow::into_owned);
     RowEvent { kind, event_line: None, data: Some(data.to_owned()) }
+}
+
+/// Returns the type of an incomplete object, if it is the first member.
+fn find_first_type(data: &str) -> Option<String> {
+    let rest = data.trim_start().strip_prefix('{')?.trim_start().strip_prefix("\"type\"")?;
+    let value = rest.trim_start().strip_prefix(':')?.trim_start().strip_prefix('"')?;
+    Some(value.split_once('"')?.0.to_owned())
 }
 
 /// Returns a frame of an agent. A dialect file that is read by the `event:` line has it; its rules name the event.

@@ -5,7 +5,9 @@ use super::captured_run::RunHead;
 use super::recorded_run::{RecordedItem, RecordedRun};
 use super::recording::{RecordingEnd, RecordingLine};
 use super::replayed_stream::ReplayedStream;
+use super::row::{AlignedRow, RowCause};
 use super::run_capture::RunCapture;
+use super::run_reader::{ReaderStep, RunReader};
 use super::run_recorder::RunRecorder;
 use super::store::CaptureStore;
 use super::stream_settings::StreamSettings;
@@ -79,7 +81,7 @@ fn settings(agent: &str, client: &str, ids: RunIds) -> StreamSettings {
         agent: parse_dialect(agent).expect("known"),
         client: parse_dialect(client).expect("known"),
         ids,
-        limits: SseLimits { line: 4096, frame: 4096 },
+        limits: SseLimits { line: 2 * BYTES, frame: 2 * BYTES },
         guard: GuardMode::Repair,
         tools: Some(Arc::new(AllowedTools::new(["ask"]))),
         max_events: Some(100),
@@ -275,4 +277,53 @@ async fn runs_that_end_are_evicted_in_the_order_of_their_ends() {
     drop(first);
     drop(begin(&store, "chat"));
     assert_eq!(ids(&store), [1, 8, 9, 10, 11, 12, 13, 14, 15, 16]);
+}
+
+/// Reads all rows that a run has; only a run in progress has none at times.
+fn rows(store: &CaptureStore, id: u64) -> Vec<AlignedRow> {
+    let mut reader = RunReader::new(&store.find(id).expect("kept"));
+    let mut all = Vec::new();
+    loop {
+        match reader.next() {
+            ReaderStep::Rows(rows) => {
+                assert!(!rows.is_empty(), "after {} rows", all.len());
+                all.extend(rows);
+            }
+            ReaderStep::Ended => return all,
+            ReaderStep::Evicted => panic!("evicted"),
+        }
+    }
+}
+
+#[test]
+fn an_event_larger_than_what_is_read_at_once_hides_no_row() {
+    let store = store();
+    let capture = begin(&store, "chat");
+    let large = format!("data: {{\"type\":\"STATE_SNAPSHOT\",\"snapshot\":\"{}\"}}\n\n", "x".repeat(200 << 10));
+    let finished = "data: {\"type\":\"RUN_FINISHED\",\"messageId\":\"m1\"}\n\n";
+    for piece in [AGENT, &large, finished].iter().flat_map(|text| text.as_bytes().chunks(4096)) {
+        capture.record_read(STARTED_MS, piece);
+    }
+    capture.record_end("finished", None, None);
+    let types: Vec<_> = rows(&store, 1).into_iter().filter_map(|row| row.agent?.kind).collect();
+    let expected = ["RUN_STARTED", "BUSINESS_DATA_START", "BUSINESS_DATA_CONTENT", "STATE_SNAPSHOT", "RUN_FINISHED"];
+    assert_eq!(types, expected);
+}
+
+#[test]
+fn the_beginning_of_an_event_that_does_not_fit_is_shown() {
+    let store = store();
+    let capture = begin(&store, "chat");
+    capture.record_read(STARTED_MS, AGENT.as_bytes());
+    let large = format!("data: {{\"type\": \"STATE_SNAPSHOT\",\"snapshot\":\"{}", "x".repeat(4096));
+    for _ in 0..2 * BYTES / large.len() {
+        capture.record_read(STARTED_MS + 9, large.as_bytes());
+    }
+    capture.record_end("finished", None, None);
+    let rows = rows(&store, 1);
+    let last = rows.last().expect("rows");
+    assert_eq!((rows.len(), last.cause, last.at_ms, last.client.len()), (4, RowCause::Mark, 9, 0));
+    assert_eq!(last.agent.as_ref().and_then(|agent| agent.kind.as_deref()), Some("STATE_SNAPSHOT"));
+    let missed = store.find(1).expect("kept").kept_and_missed().1;
+    assert!(last.note.as_ref().is_some_and(|note| note.contains(&format!(" {missed} bytes"))), "{last:?}");
 }

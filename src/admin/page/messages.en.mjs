@@ -131,7 +131,7 @@ export default {
   "verdict.slow_first": "The first event took {time}.",
   "verdict.wait": "Nothing came for {time} before row {n}.",
   "verdict.largest": "The largest event has {size}: {type} at row {n}.",
-  "verdict.missed_bytes": "{size} of this run were not recorded, because the memory for recordings was full.",
+  "verdict.missed_bytes": "{size} of this run were not recorded: more than `inspect.run_bytes` allows for one run, or `inspect.bytes` for all.",
   "verdict.missed_rows": "{count} rows were not sent, because this page was slow.",
   "verdict.mode_events": "Only events are recorded on this route: no requests.",
 

@@ -132,7 +132,7 @@ export default {
   "verdict.slow_first": "首个事件用了 {time}。",
   "verdict.wait": "第 {n} 行之前有 {time} 没有任何数据。",
   "verdict.largest": "最大的事件有 {size}：第 {n} 行的 {type}。",
-  "verdict.missed_bytes": "记录用的内存已满，此运行有 {size} 未被记录。",
+  "verdict.missed_bytes": "此运行有 {size} 未记录：超过了单次运行的 `inspect.run_bytes`，或全部运行的 `inspect.bytes`。",
   "verdict.missed_rows": "因页面太慢，有 {count} 行未发送。",
   "verdict.mode_events": "此路由只记录事件，不记录请求。",
 
