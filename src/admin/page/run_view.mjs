@@ -389,7 +389,7 @@ class RunView {
         "div",
         {},
         element("dt", {}, name),
-        element("dd", {}, typeof value === "string" ? value : JSON.stringify(value)),
+        element("dd", {}, typeof value === "string" ? value : value === null ? "\u2013" : JSON.stringify(value)),
       ),
     );
     put(
