@@ -1,8 +1,8 @@
 //! Chooses which ended runs are evicted, so that many of one kind do not push out those of others.
 //!
-//! A kind is a route and an outcome. The kind that has most loses the run that ended first, so a flood of refusals, or of
-//! tiny runs of one route, evicts itself, and the failed run before it stays. Every run passes here when it begins and
-//! when it ends, so nothing looks at all runs.
+//! A kind is a route and an outcome. The kind that has most loses the run that ended first, so a flood of refusals, or
+//! of tiny runs of one route, evicts itself, and the failed run before it stays. Every run passes here when it begins
+//! and when it ends, so nothing looks at all runs.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
@@ -14,7 +14,7 @@ pub(super) type RunKind = (Arc<str>, &'static str);
 
 /// An ended run.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct EndedRun {
+pub(super) struct EvictableRun {
     pub(super) id: u64,
     pub(super) ended_at: Instant,
     pub(super) bytes: usize,
@@ -23,7 +23,7 @@ pub(super) struct EndedRun {
 /// The ended runs of one kind, in the order of their ends.
 #[derive(Debug, Default)]
 struct EndedOfKind {
-    runs: VecDeque<EndedRun>,
+    runs: VecDeque<EvictableRun>,
     bytes: usize,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct EndedRuns {
 }
 
 impl EndedRuns {
-    pub(super) fn add(&mut self, kind: RunKind, run: EndedRun) {
+    pub(super) fn add(&mut self, kind: RunKind, run: EvictableRun) {
         let of_kind = self.kinds.entry(kind).or_default();
         of_kind.bytes += run.bytes;
         of_kind.runs.push_back(run);
@@ -88,7 +88,7 @@ mod tests {
         let (mut ended, mut ended_at) = (EndedRuns::default(), Instant::now());
         for (id, route, outcome, bytes) in runs {
             ended_at += Duration::from_secs(1);
-            ended.add(((*route).into(), outcome), EndedRun { id: *id, ended_at, bytes: *bytes });
+            ended.add(((*route).into(), outcome), EvictableRun { id: *id, ended_at, bytes: *bytes });
         }
         ended
     }

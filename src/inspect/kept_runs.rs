@@ -1,7 +1,7 @@
 //! The captured runs that are kept, in progress or ended, within the bounds on their number and age.
 
 use super::captured_run::CapturedRun;
-use super::eviction::{EndedRun, EndedRuns};
+use super::eviction::{EndedRuns, EvictableRun};
 use crate::config::inspect::InspectConfig;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -72,7 +72,7 @@ impl KeptRuns {
 
     /// Records that a run has ended, so that it may be evicted.
     pub(super) fn add_ended(&self, run: &CapturedRun, outcome: &'static str, ended_at: Instant) {
-        let ended = EndedRun { id: run.id, ended_at, bytes: run.charged_bytes() };
+        let ended = EvictableRun { id: run.id, ended_at, bytes: run.charged_bytes() };
         self.index.lock().ended.add((Arc::clone(&run.head.route), outcome), ended);
     }
 
@@ -95,7 +95,7 @@ impl KeptRuns {
     }
 
     /// Lists the runs that began after the one with this id.
-    pub(super) fn after(&self, id: u64) -> Vec<Arc<CapturedRun>> {
+    pub(super) fn runs_after(&self, id: u64) -> Vec<Arc<CapturedRun>> {
         self.index.lock().by_id.range(id + 1..).map(|(_, run)| Arc::clone(run)).collect()
     }
 

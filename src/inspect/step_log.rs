@@ -69,7 +69,7 @@ impl StepLog {
             }
         };
         for part in [&now_ms.to_le_bytes()[..], &length.to_le_bytes(), bytes] {
-            let (fitting, rest) = part.split_at(part.len().min(self.free()));
+            let (fitting, rest) = part.split_at(part.len().min(self.free_bytes()));
             if let Some(last) = self.chunks.last_mut() {
                 last.extend_from_slice(fitting);
             }
@@ -85,11 +85,11 @@ impl StepLog {
 
     /// Returns the size of the chunk that is needed beside what is free.
     fn next_chunk(&self, needed: usize) -> Option<usize> {
-        let lacking = needed.saturating_sub(self.free());
+        let lacking = needed.saturating_sub(self.free_bytes());
         (lacking > 0).then(|| self.reserved.clamp(FIRST_CHUNK, LAST_CHUNK).max(lacking))
     }
 
-    fn free(&self) -> usize {
+    fn free_bytes(&self) -> usize {
         self.chunks.last().map_or(0, |last| last.capacity() - last.len())
     }
 

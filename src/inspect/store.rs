@@ -107,7 +107,7 @@ impl CaptureStore {
 
     /// Lists the kept runs that began after the one with this id.
     pub(crate) fn runs_after(&self, id: u64) -> Vec<Arc<CapturedRun>> {
-        self.kept.after(id)
+        self.kept.runs_after(id)
     }
 
     /// Returns the id of the run that began last.

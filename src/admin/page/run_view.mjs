@@ -66,6 +66,7 @@ class RunView {
   #sides;
   #selected = { at: -1, part: 0 };
   #redrawDue = false;
+  #isReading = true;
 
   /**
    * @param {HTMLElement} main
@@ -178,6 +179,7 @@ class RunView {
         this.#addLines(from);
       }
       this.run = await readRun(this.run.id, this.signal);
+      this.#isReading = false;
     } catch (error) {
       if (this.signal.aborted) return;
       put(this.status, say("failed", { reason: /** @type {Error} */ (error).message }));
@@ -379,7 +381,9 @@ class RunView {
   #drawStatus() {
     const rows = count(this.#book.rows.length);
     const lines = count(this.#lines.length);
-    put(this.status, this.#filterText === "" ? say("rows.count", { rows }) : say("rows.filtered", { rows, lines }));
+    const text = this.#filterText === "" ? say("rows.count", { rows }) : say("rows.filtered", { rows, lines });
+    // More come: of a run in progress, or of one that takes time to read.
+    put(this.status, this.#isReading ? `${text} \u2026` : text);
   }
 
   /** @param {HTMLElement} body */

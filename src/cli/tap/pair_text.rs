@@ -81,8 +81,8 @@ impl RunCounts {
         }
     }
 
-    /// Returns whether items had no start while others, that were started, had no end: mostly the same ones, under other
-    /// ids.
+    /// Returns whether items had no start while others, that were started, had no end: mostly the same ones, under
+    /// other ids.
     fn has_changing_ids(&self) -> bool {
         let repaired = |kind: EventRepair| self.repairs.get(kind.label()).copied().unwrap_or(0);
         let opened = repaired(EventRepair::OpenerSupplied);
