@@ -163,14 +163,22 @@ impl CapturedRun {
         timeline: Arc<RunTimeline>,
         requests: Option<CapturedRequests>,
         budget: Arc<CaptureBudget>,
-        evict: impl FnMut() -> bool,
     ) -> CapturedRun {
-        let bodies = requests.as_ref().map_or(0, |both| both.client.len() + both.agent.len());
-        let size = RUN_OVERHEAD + timeline.reserved_bytes() + conversation.retained_bytes() + bodies;
-        let is_full = !budget.charge(0, size, evict);
-        let log = CaptureLog { charged: if is_full { 0 } else { size }, is_full, ..CaptureLog::default() };
-        let (conversation, requests) = if is_full { Default::default() } else { (conversation, requests) };
-        CapturedRun { id, head, settings, conversation, timeline, requests, log: Mutex::new(log), budget }
+        CapturedRun { id, head, settings, conversation, timeline, requests, log: Mutex::default(), budget }
+    }
+
+    /// Counts what the run has before its first step. If the bounds do not allow it, nothing is kept of the run. `evict`
+    /// evicts a run that has ended, if there is one.
+    pub(super) fn charge_beginning(&mut self, evict: impl FnMut() -> bool) {
+        let bodies = self.requests.as_ref().map_or(0, |both| both.client.len() + both.agent.len());
+        let size = RUN_OVERHEAD + self.timeline.reserved_bytes() + self.conversation.retained_bytes() + bodies;
+        let log = self.log.get_mut();
+        if self.budget.charge(0, size, evict) {
+            log.charged = size;
+        } else {
+            log.is_full = true;
+            (self.conversation, self.requests) = Default::default();
+        }
     }
 
     pub(crate) fn facts(&self) -> RunFacts {

@@ -92,12 +92,12 @@ impl CaptureStore {
             settings.thread.values.clear();
         }
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
-        let (budget, kept) = (Arc::clone(&self.budget), Arc::clone(&self.kept));
-        let evict = || kept.evict_for_memory();
-        let run = CapturedRun::new(id, head, settings, conversation, timeline, requests, budget, evict);
+        let budget = Arc::clone(&self.budget);
+        let mut run = CapturedRun::new(id, head, settings, conversation, timeline, requests, budget);
+        run.charge_beginning(|| self.kept.evict_for_memory());
         let run = Arc::new(run);
-        kept.add(Arc::clone(&run));
-        RunCapture::new(run, kept, redactor)
+        self.kept.add(Arc::clone(&run));
+        RunCapture::new(run, Arc::clone(&self.kept), redactor)
     }
 
     /// Lists the kept runs in the order of their beginning.
