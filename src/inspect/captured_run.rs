@@ -167,8 +167,8 @@ impl CapturedRun {
         CapturedRun { id, head, settings, conversation, timeline, requests, log: Mutex::default(), budget }
     }
 
-    /// Counts what the run has before its first step. If the bounds do not allow it, nothing is kept of the run. `evict`
-    /// evicts a run that has ended, if there is one.
+    /// Counts what the run has before its first step. If the bounds do not allow it, nothing is kept of the run.
+    /// `evict` evicts a run that has ended, if there is one.
     pub(super) fn charge_beginning(&mut self, evict: impl FnMut() -> bool) {
         let bodies = self.requests.as_ref().map_or(0, |both| both.client.len() + both.agent.len());
         let size = RUN_OVERHEAD + self.timeline.reserved_bytes() + self.conversation.retained_bytes() + bodies;
