@@ -81,7 +81,7 @@ async fn print_once(run_dir: &Path) -> CliResult {
     tokio::time::sleep(REDRAW_INTERVAL).await;
     let now = fetch(run_dir).await.map_err(failure)?;
     let window = SampleWindow { now: &now.sample, recent: Some(&before.sample), earlier: None };
-    let routes = route_rows(window, "", SortOrder::default());
+    let routes = route_rows(window, &now.runs, "", SortOrder::default());
     let runs = run_rows(&now.runs, "");
     let listed = if runs.is_empty() { uncaptured_hint() } else { format_table(RUN_COLUMNS, &runs) };
     let routes = format_table(ROUTE_COLUMNS, &routes);
@@ -153,7 +153,7 @@ fn build_content(
     }
     ScreenContent {
         summary,
-        routes: route_rows(window, &state.filter, state.order),
+        routes: route_rows(window, runs, &state.filter, state.order),
         runs: run_rows(runs, &state.filter),
         hint: if runs.is_empty() { uncaptured_hint() } else { "No captured run contains the filter.".to_owned() },
     }

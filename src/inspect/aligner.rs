@@ -113,6 +113,23 @@ impl RunAligner {
         }
     }
 
+    /// Adds a row for what was not kept of a run, with the event of which the beginning is.
+    pub(crate) fn end_kept_part(&mut self, at_ms: u64, missed: u64, rows: &mut Vec<AlignedRow>) {
+        let cut = match self.frames.finish() {
+            SseStep::Frame(frame) => {
+                let event = agent_event(&frame, self.agent);
+                Some(RowEvent { kind: event.kind.or_else(|| find_first_type(&frame.data)), ..event })
+            }
+            SseStep::Failed(_) | SseStep::More => None,
+        };
+        let note =
+            format!("the inspector kept nothing of the agent's next {missed} bytes: a limit of `inspect` was reached");
+        self.push_row(at_ms, cut, RowCause::Mark, Some(&note), rows);
+        if let Some(row) = rows.last_mut() {
+            row.cause = RowCause::Mark;
+        }
+    }
+
     fn push_row(
         &mut self,
         at_ms: u64,
@@ -210,6 +227,13 @@ fn event(data: &str) -> RowEvent {
     let kind = json::parse_object(data).ok().and_then(|object| object.kind);
     let kind = kind.as_ref().and_then(Json::text).map(Cow::into_owned);
     RowEvent { kind, event_line: None, data: Some(data.to_owned()) }
+}
+
+/// Returns the type of an incomplete object, if it is the first member.
+fn find_first_type(data: &str) -> Option<String> {
+    let rest = data.trim_start().strip_prefix('{')?.trim_start().strip_prefix("\"type\"")?;
+    let value = rest.trim_start().strip_prefix(':')?.trim_start().strip_prefix('"')?;
+    Some(value.split_once('"')?.0.to_owned())
 }
 
 /// Returns a frame of an agent. A dialect file that is read by the `event:` line has it; its rules name the event.
@@ -323,9 +347,15 @@ mod tests {
             "event:conversation.chat.in_progress\ndata:{\"id\":\"c\"}\n\n",
             "event:conversation.message.delta\ndata:{\"id\":\"m\",\"type\":\"answer\",\"content\":\"a\",\"content_type\":\"text\"}\n\n",
             "event:conversation.new\ndata:{\"type\":\"answer\"}\n\n",
+            "event:conversation.chat.failed\ndata:{\"last_error\":{\"code\":1,\"msg\":\"no\"}}\n\n",
+            "event:conversation.message.delta\ndata:{\"id\":\"m\",\"type\":\"answer\",\"content\":\"b\"}\n\n",
+            "event:conversation.late\ndata:{}\n\n",
+            "event:done\ndata:\"[DONE]\"\n\n",
         );
         let rows = read_all(&mut aligner, &[input.as_bytes()]);
-        let [created, progress, text, new, _] = rows.as_slice() else { panic!("{rows:?}") };
+        let [created, progress, text, new, failed, late, unknown, done, _] = rows.as_slice() else {
+            panic!("{rows:?}")
+        };
         let name = |row: &AlignedRow| row.agent.as_ref().and_then(|agent| agent.kind.clone()).unwrap_or_default();
         assert_eq!(name(created), "conversation.chat.created");
         assert_eq!(created.kept, [r#"chat_id = "c""#, r#"status = "in_progress""#]);
@@ -339,6 +369,11 @@ mod tests {
         assert_eq!((name(new).as_str(), new.seed.as_deref()), ("conversation.new", Some("no rule")));
         let raw = new.client.last().and_then(|event| event.data.as_deref()).expect("RAW");
         assert!(raw.contains(r#"{"event":"conversation.new","data":{"type":"answer"}}"#), "{raw}");
+        // After the end of the run, frames have their names, too, and [DONE] is part of the end.
+        assert_eq!((name(failed).as_str(), failed.cause), ("conversation.chat.failed", RowCause::Split));
+        assert_eq!((name(late).as_str(), late.cause), ("conversation.message.delta", RowCause::Dropped));
+        assert_eq!((name(unknown).as_str(), unknown.cause), ("conversation.late", RowCause::Dropped));
+        assert_eq!((name(done).as_str(), done.cause), ("done", RowCause::Nothing));
     }
 
     #[test]

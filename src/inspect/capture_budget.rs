@@ -3,7 +3,7 @@
 use crate::config::inspect::InspectConfig;
 use crate::telemetry::Metrics;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The memory of all captured runs.
 pub(super) struct CaptureBudget {
@@ -11,8 +11,6 @@ pub(super) struct CaptureBudget {
     used: AtomicUsize,
     limit: AtomicUsize,
     run_limit: AtomicUsize,
-    /// set when a run needed more, so that the store evicts before the next one begins
-    is_exceeded: AtomicBool,
 }
 
 impl CaptureBudget {
@@ -22,7 +20,6 @@ impl CaptureBudget {
             used: AtomicUsize::new(0),
             limit: AtomicUsize::new(config.bytes),
             run_limit: AtomicUsize::new(config.run_bytes),
-            is_exceeded: AtomicBool::new(false),
         }
     }
 
@@ -35,29 +32,23 @@ impl CaptureBudget {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Returns whether a run needed more since the last eviction.
-    pub(super) fn is_exceeded(&self) -> bool {
-        self.is_exceeded.load(Ordering::Relaxed)
-    }
-
-    /// Returns whether a run needed more since the last call.
-    pub(super) fn take_exceeded(&self) -> bool {
-        self.is_exceeded.swap(false, Ordering::Relaxed)
-    }
-
-    /// Counts `more` bytes for a run that has `before`. Returns false if a limit does not allow it.
-    pub(super) fn charge(&self, before: usize, more: usize) -> bool {
+    /// Counts `more` bytes for a run that has `before`, for which `evict` evicts other runs, as long as there are any.
+    /// Returns false if a limit does not allow it.
+    pub(super) fn charge(&self, before: usize, more: usize, mut evict: impl FnMut() -> bool) -> bool {
         if before + more > self.run_limit.load(Ordering::Relaxed) {
             return false;
         }
-        let used = self.used.fetch_add(more, Ordering::Relaxed);
-        if used + more <= self.limit.load(Ordering::Relaxed) {
-            self.metrics.process.inspect_bytes.set_count(used + more);
-            return true;
+        loop {
+            let used = self.used.fetch_add(more, Ordering::Relaxed);
+            if used + more <= self.limit.load(Ordering::Relaxed) {
+                self.metrics.process.inspect_bytes.set_count(used + more);
+                return true;
+            }
+            self.used.fetch_sub(more, Ordering::Relaxed);
+            if !evict() {
+                return false;
+            }
         }
-        self.used.fetch_sub(more, Ordering::Relaxed);
-        self.is_exceeded.store(true, Ordering::Relaxed);
-        false
     }
 
     pub(super) fn release(&self, bytes: usize) {

@@ -29,6 +29,15 @@ impl CaptureStep {
             _ => 0,
         }
     }
+
+    /// Returns the memory of the texts of the step.
+    pub(super) fn text_bytes(&self) -> usize {
+        match self {
+            CaptureStep::Followed(run_id) => run_id.as_ref().map_or(0, |id| id.len()),
+            CaptureStep::Failed(failure) => size_of_val(&**failure) + failure.0.capacity() + failure.1.capacity(),
+            _ => 0,
+        }
+    }
 }
 
 #[derive(Clone, Debug)]

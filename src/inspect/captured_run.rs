@@ -5,7 +5,7 @@
 
 use super::capture_budget::CaptureBudget;
 use super::capture_step::{CaptureStep, LogEntry};
-use super::eviction::EvictableRun;
+use super::step_log::{ReadPosition, StepLog};
 use super::stream_settings::StreamSettings;
 use crate::config::inspect::CaptureMode;
 use crate::dialect::PeerDialect;
@@ -24,15 +24,8 @@ const READ_BATCH: usize = 32 << 10;
 /// About the memory of a run before its first step, its settings and entries in maps included.
 const RUN_OVERHEAD: usize = 2 << 10;
 
-/// The part of a run's log that was read.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct ReadPosition {
-    entries: usize,
-    bytes: usize,
-}
-
 /// A part of a run's log.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct CaptureBatch {
     entries: Vec<LogEntry>,
     bytes: Vec<u8>,
@@ -134,8 +127,7 @@ fn label_bit(at: usize) -> u128 {
 
 #[derive(Debug, Default)]
 pub(super) struct CaptureLog {
-    entries: Vec<LogEntry>,
-    bytes: Vec<u8>,
+    steps: StepLog,
     /// memory that the budget counts for this run
     charged: usize,
     /// bytes of the agent that were not kept
@@ -172,12 +164,21 @@ impl CapturedRun {
         requests: Option<CapturedRequests>,
         budget: Arc<CaptureBudget>,
     ) -> CapturedRun {
-        let bodies = requests.as_ref().map_or(0, |both| both.client.len() + both.agent.len());
-        let size = RUN_OVERHEAD + timeline.reserved_bytes() + conversation.retained_bytes() + bodies;
-        let is_full = !budget.charge(0, size);
-        let log = CaptureLog { charged: if is_full { 0 } else { size }, is_full, ..CaptureLog::default() };
-        let (conversation, requests) = if is_full { Default::default() } else { (conversation, requests) };
-        CapturedRun { id, head, settings, conversation, timeline, requests, log: Mutex::new(log), budget }
+        CapturedRun { id, head, settings, conversation, timeline, requests, log: Mutex::default(), budget }
+    }
+
+    /// Counts what the run has before its first step. If the bounds do not allow it, nothing is kept of the run.
+    /// `evict` evicts a run that has ended, if there is one.
+    pub(super) fn charge_beginning(&mut self, evict: impl FnMut() -> bool) {
+        let bodies = self.requests.as_ref().map_or(0, |both| both.client.len() + both.agent.len());
+        let size = RUN_OVERHEAD + self.timeline.reserved_bytes() + self.conversation.retained_bytes() + bodies;
+        let log = self.log.get_mut();
+        if self.budget.charge(0, size, evict) {
+            log.charged = size;
+        } else {
+            log.is_full = true;
+            (self.conversation, self.requests) = Default::default();
+        }
     }
 
     pub(crate) fn facts(&self) -> RunFacts {
@@ -198,24 +199,24 @@ impl CapturedRun {
         self.log.lock().facts.end.is_some()
     }
 
-    /// Returns the time since the run ended.
-    pub(super) fn age(&self) -> Option<Duration> {
-        let duration = self.log.lock().facts.end.as_ref()?.duration;
-        Some((self.head.started_at + duration).elapsed())
-    }
-
     /// Returns the bytes that are kept of the agent, and those that are not.
     pub(crate) fn kept_and_missed(&self) -> (u64, u64) {
         let log = self.log.lock();
-        (log.bytes.len() as u64, log.missed_bytes)
+        (log.steps.body_bytes() as u64, log.missed_bytes)
     }
 
     /// Returns what is unusual about the form of the agent's stream, but permitted.
     pub(crate) fn body_form(&self) -> Option<&'static str> {
         let log = self.log.lock();
-        let beginning = &log.bytes[..log.bytes.len().min(READ_BATCH)];
+        let (mut read, mut beginning, mut searched) = (ReadPosition::default(), Vec::new(), 0);
+        while beginning.len() < READ_BATCH && !beginning[searched..].contains(&b'\n') {
+            searched = beginning.len();
+            if log.steps.read_next(&mut read, &mut beginning).is_none() {
+                break;
+            }
+        }
         let line = beginning.split_inclusive(|byte| *byte == b'\n').next().unwrap_or_default();
-        match (log.bytes.starts_with(b"\xef\xbb\xbf"), line.ends_with(b"\r\n")) {
+        match (beginning.starts_with(b"\xef\xbb\xbf"), line.ends_with(b"\r\n")) {
             (true, true) => Some("begins with a byte order mark, and its lines end in CR LF"),
             (true, false) => Some("begins with a byte order mark"),
             (false, true) => Some("has lines that end in CR LF"),
@@ -226,18 +227,16 @@ impl CapturedRun {
     /// Returns the times of the steps since the run began, for a picture of its timeline.
     pub(crate) fn step_times(&self) -> Vec<(u64, CaptureStep)> {
         let log = self.log.lock();
-        log.entries.iter().map(|entry| (self.since_start(entry.now_ms), entry.step.clone())).collect()
+        log.steps.entries().map(|entry| (self.since_start(entry.now_ms), entry.step)).collect()
     }
 
     pub(super) fn conversation(&self) -> &ConversationState {
         &self.conversation
     }
 
-    /// Returns what decides about its eviction, or `None` while it is in progress.
-    pub(super) fn to_evictable(&self) -> Option<EvictableRun> {
-        let log = self.log.lock();
-        let outcome = log.facts.end.as_ref()?.outcome;
-        Some(EvictableRun { id: self.id, route: Arc::clone(&self.head.route), outcome, bytes: log.charged })
+    /// Returns the memory that the budget counts for this run.
+    pub(super) fn charged_bytes(&self) -> usize {
+        self.log.lock().charged
     }
 
     pub(super) fn since_start(&self, now_ms: i64) -> u64 {
@@ -247,31 +246,26 @@ impl CapturedRun {
     /// Returns the entries behind those of earlier batches, of about [`READ_BATCH`] bytes.
     pub(super) fn copy_batch(&self, read: &mut ReadPosition) -> CaptureBatch {
         let log = self.log.lock();
-        let (mut entries, mut length) = (Vec::new(), 0);
-        for entry in log.entries.get(read.entries..).unwrap_or_default() {
-            entries.push(entry.clone());
-            length += entry.step.body_length();
-            if length >= READ_BATCH || entries.len() >= READ_BATCH / 64 {
-                break;
-            }
+        let mut batch = CaptureBatch::default();
+        while batch.bytes.len() < READ_BATCH && batch.entries.len() < READ_BATCH / 64 {
+            let Some(entry) = log.steps.read_next(read, &mut batch.bytes) else { break };
+            batch.entries.push(entry);
         }
-        let bytes = log.bytes[read.bytes..read.bytes + length].to_vec();
-        read.entries += entries.len();
-        read.bytes += length;
-        CaptureBatch { entries, bytes }
+        batch
     }
 
-    pub(super) fn append(&self, now_ms: i64, step: CaptureStep, bytes: &[u8]) {
+    /// Appends a step, if the bounds allow it. `evict` evicts a run that has ended, if there is one.
+    pub(super) fn append(&self, now_ms: i64, step: CaptureStep, bytes: &[u8], evict: impl FnMut() -> bool) {
         let mut log = self.log.lock();
-        let log = &mut *log;
         log.version += 1;
-        if log.is_full || !self.make_room(log, bytes.len()) {
+        let growth = log.steps.growth(&step, bytes.len());
+        if log.is_full || (growth > 0 && !self.budget.charge(log.charged, growth, evict)) {
             log.is_full = true;
             log.missed_bytes += bytes.len() as u64;
             return;
         }
-        log.bytes.extend_from_slice(bytes);
-        log.entries.push(LogEntry { now_ms, step });
+        log.charged += growth;
+        log.steps.push(now_ms, step, bytes);
     }
 
     /// Counts bytes that are not kept.
@@ -280,32 +274,6 @@ impl CapturedRun {
         log.is_full = true;
         log.missed_bytes += bytes as u64;
     }
-
-    /// Grows the buffers for another step, if the bounds allow it.
-    fn make_room(&self, log: &mut CaptureLog, bytes: usize) -> bool {
-        let entries = grown_capacity(log.entries.len(), log.entries.capacity(), 1);
-        let capacity = grown_capacity(log.bytes.len(), log.bytes.capacity(), bytes);
-        let more_entries = entries - log.entries.capacity();
-        let more_bytes = capacity - log.bytes.capacity();
-        let more = more_entries * size_of::<LogEntry>() + more_bytes;
-        if more == 0 {
-            return true;
-        }
-        if !self.budget.charge(log.charged, more) {
-            return false;
-        }
-        log.charged += more;
-        log.entries.reserve_exact(entries - log.entries.len());
-        log.bytes.reserve_exact(capacity - log.bytes.len());
-        true
-    }
-}
-
-/// Returns the capacity that a buffer needs for `more`; it grows by half.
-fn grown_capacity(length: usize, capacity: usize, more: usize) -> usize {
-    const FIRST: usize = 64;
-    let needed = length + more;
-    if needed <= capacity { capacity } else { needed.max(capacity + capacity / 2).max(FIRST) }
 }
 
 impl Drop for CapturedRun {

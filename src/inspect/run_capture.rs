@@ -2,6 +2,7 @@
 
 use super::capture_step::CaptureStep;
 use super::captured_run::{CapturedRun, RunEnd, RunFacts};
+use super::kept_runs::KeptRuns;
 use super::redaction::BodyRedactor;
 use crate::codec::Framing;
 use crate::telemetry::RunTimeline;
@@ -15,6 +16,7 @@ use tokio::time::Instant;
 #[derive(Debug)]
 pub(crate) struct RunCapture {
     pub(super) run: Arc<CapturedRun>,
+    kept: Arc<KeptRuns>,
     /// present if the route names content that must not be kept
     pub(super) redactor: Option<BodyRedactor>,
     /// set if the body cannot be redacted
@@ -22,8 +24,8 @@ pub(crate) struct RunCapture {
 }
 
 impl RunCapture {
-    pub(super) fn new(run: Arc<CapturedRun>, redactor: Option<BodyRedactor>) -> RunCapture {
-        RunCapture { run, redactor, is_withheld: AtomicBool::new(false) }
+    pub(super) fn new(run: Arc<CapturedRun>, kept: Arc<KeptRuns>, redactor: Option<BodyRedactor>) -> RunCapture {
+        RunCapture { run, kept, redactor, is_withheld: AtomicBool::new(false) }
     }
 
     pub(crate) fn timeline(&self) -> Arc<RunTimeline> {
@@ -41,7 +43,7 @@ impl RunCapture {
 
     pub(crate) fn record_read(&self, now_ms: i64, bytes: &[u8]) {
         match &self.redactor {
-            None => self.run.append(now_ms, CaptureStep::Read(bytes.len()), bytes),
+            None => self.append(now_ms, CaptureStep::Read(bytes.len()), bytes),
             Some(_) if self.is_withheld.load(Ordering::Relaxed) => self.run.miss(bytes.len()),
             Some(redactor) => self.record_redacted(now_ms, &redactor.redact(bytes)),
         }
@@ -56,13 +58,17 @@ impl RunCapture {
                 _ => {}
             }
         }
-        self.run.append(now_ms, step, &[]);
+        self.append(now_ms, step, &[]);
     }
 
     fn record_redacted(&self, now_ms: i64, bytes: &[u8]) {
         if !bytes.is_empty() {
-            self.run.append(now_ms, CaptureStep::Read(bytes.len()), bytes);
+            self.append(now_ms, CaptureStep::Read(bytes.len()), bytes);
         }
+    }
+
+    fn append(&self, now_ms: i64, step: CaptureStep, bytes: &[u8]) {
+        self.run.append(now_ms, step, bytes, || self.kept.evict_for_memory());
     }
 
     /// Records the types of the events that were counted since the last report.
@@ -83,11 +89,17 @@ impl RunCapture {
         log.version += 1;
     }
 
+    /// Records the end; only the first counts.
     pub(crate) fn record_end(&self, outcome: &'static str, code: Option<String>, message: Option<String>) {
         let duration = self.run.head.started_at.elapsed();
         let mut log = self.run.log.lock();
-        log.facts.end.get_or_insert(RunEnd { outcome, code, message, duration });
         log.version += 1;
+        if log.facts.end.is_some() {
+            return;
+        }
+        log.facts.end = Some(RunEnd { outcome, code, message, duration });
+        drop(log);
+        self.kept.add_ended(&self.run, outcome, self.run.head.started_at + duration);
     }
 }
 

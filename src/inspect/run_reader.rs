@@ -2,8 +2,9 @@
 
 use super::aligner::RunAligner;
 use super::capture_step::LogEntry;
-use super::captured_run::{CapturedRun, ReadPosition};
+use super::captured_run::CapturedRun;
 use super::row::AlignedRow;
+use super::step_log::ReadPosition;
 use std::sync::{Arc, Weak};
 
 /// Reads a captured run from its beginning, as far as it has come. It keeps no run from being evicted.
@@ -12,6 +13,10 @@ pub(crate) struct RunReader {
     run: Weak<CapturedRun>,
     aligner: RunAligner,
     read: ReadPosition,
+    /// milliseconds from the run's start to the step that was read last
+    at_ms: u64,
+    /// the row for what was not kept is made
+    is_done: bool,
 }
 
 /// The result of a read.
@@ -28,21 +33,32 @@ pub(crate) enum ReaderStep {
 impl RunReader {
     pub(crate) fn new(run: &Arc<CapturedRun>) -> RunReader {
         let aligner = RunAligner::new(&run.settings, run.conversation.clone());
-        RunReader { run: Arc::downgrade(run), aligner, read: ReadPosition::default() }
+        RunReader { run: Arc::downgrade(run), aligner, read: ReadPosition::default(), at_ms: 0, is_done: false }
     }
 
-    /// Translates the next part of the run, which takes some milliseconds.
+    /// Translates the run to the end of its next event, which takes some milliseconds.
     pub(crate) fn next(&mut self) -> ReaderStep {
         let Some(run) = self.run.upgrade() else { return ReaderStep::Evicted };
         // Before the batch, since a run that has ended adds nothing.
         let is_ended = run.is_ended();
-        let batch = run.copy_batch(&mut self.read);
-        if batch.is_empty() && is_ended {
-            return ReaderStep::Ended;
-        }
         let mut rows = Vec::new();
-        for (LogEntry { now_ms, step }, body) in batch.entries() {
-            self.aligner.apply(*now_ms, run.since_start(*now_ms), step, body, &mut rows);
+        // A batch may lie within a large event, and completes none.
+        while rows.is_empty() {
+            let batch = run.copy_batch(&mut self.read);
+            if batch.is_empty() && !is_ended {
+                break;
+            }
+            if batch.is_empty() {
+                let missed = run.kept_and_missed().1;
+                if missed == 0 || std::mem::replace(&mut self.is_done, true) {
+                    return ReaderStep::Ended;
+                }
+                self.aligner.end_kept_part(self.at_ms, missed, &mut rows);
+            }
+            for (LogEntry { now_ms, step }, body) in batch.entries() {
+                self.at_ms = run.since_start(*now_ms);
+                self.aligner.apply(*now_ms, self.at_ms, step, body, &mut rows);
+            }
         }
         ReaderStep::Rows(rows)
     }

@@ -1,8 +1,9 @@
 //! Writes a captured run as a recording, part by part.
 
-use super::captured_run::{CapturedRun, ReadPosition};
+use super::captured_run::CapturedRun;
 use super::recording::{RecordingEnd, RecordingHead, RecordingLine};
 use super::replayed_stream::ReplayedStream;
+use super::step_log::ReadPosition;
 use std::sync::{Arc, Weak};
 
 /// Reads a captured run from its beginning to what it has at that moment. It keeps no run from being evicted.

@@ -2,18 +2,16 @@
 
 use super::capture_budget::CaptureBudget;
 use super::captured_run::{CapturedRequests, CapturedRun, RunHead};
-use super::eviction::choose_runs;
+use super::kept_runs::KeptRuns;
 use super::redaction::{BodyRedactor, Redaction};
 use super::run_capture::RunCapture;
 use super::stream_settings::StreamSettings;
 use crate::config::inspect::{CaptureMode, InspectConfig};
 use crate::telemetry::{Metrics, RunTimeline};
 use crate::translate::ConversationState;
-use parking_lot::{Mutex, RwLock};
-use std::collections::BTreeMap;
+use parking_lot::RwLock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 use tokio::time::Instant;
 
 /// A mode that an operator has set for some time.
@@ -25,26 +23,11 @@ pub(crate) struct ModeOverride {
     pub(crate) until: Instant,
 }
 
-/// Time after which a beginning run evicts those that are too old.
-const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
-
-/// Time to the next attempt if so many runs are in progress that too few could be evicted.
-const RETRY_INTERVAL: Duration = Duration::from_millis(100);
-
-#[derive(Debug)]
-struct KeptRuns {
-    by_id: BTreeMap<u64, Arc<CapturedRun>>,
-    next_sweep: Instant,
-    /// the last eviction found fewer runs than it needed
-    is_short: bool,
-}
-
 #[derive(Debug)]
 pub(crate) struct CaptureStore {
-    kept: Mutex<KeptRuns>,
+    kept: Arc<KeptRuns>,
     last_id: AtomicU64,
     budget: Arc<CaptureBudget>,
-    config: Mutex<InspectConfig>,
     overrides: RwLock<Vec<ModeOverride>>,
     has_overrides: AtomicBool,
 }
@@ -53,10 +36,9 @@ impl CaptureStore {
     pub(crate) fn new(config: InspectConfig, metrics: Arc<Metrics>) -> Arc<CaptureStore> {
         let budget = CaptureBudget::new(config, metrics);
         Arc::new(CaptureStore {
-            kept: Mutex::new(KeptRuns { by_id: BTreeMap::new(), next_sweep: Instant::now(), is_short: false }),
+            kept: Arc::new(KeptRuns::new(config)),
             last_id: AtomicU64::new(0),
             budget: Arc::new(budget),
-            config: Mutex::new(config),
             overrides: RwLock::default(),
             has_overrides: AtomicBool::new(false),
         })
@@ -64,7 +46,7 @@ impl CaptureStore {
 
     pub(crate) fn set_bounds(&self, config: InspectConfig) {
         self.budget.set_limits(config);
-        *self.config.lock() = config;
+        self.kept.set_bounds(config);
     }
 
     /// Returns how much is captured of runs of a route that begin now.
@@ -110,59 +92,22 @@ impl CaptureStore {
             settings.thread.values.clear();
         }
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
-        self.evict_for_next();
         let budget = Arc::clone(&self.budget);
-        let run = CapturedRun::new(id, head, settings, conversation, timeline, requests, budget);
+        let mut run = CapturedRun::new(id, head, settings, conversation, timeline, requests, budget);
+        run.charge_beginning(|| self.kept.evict_for_memory());
         let run = Arc::new(run);
-        self.kept.lock().by_id.insert(id, Arc::clone(&run));
-        RunCapture::new(run, redactor)
-    }
-
-    /// Makes room for a run that begins. Every run passes here, so all kept ones are looked at only now and then.
-    fn evict_for_next(&self) {
-        let config = *self.config.lock();
-        let is_due = {
-            let kept = self.kept.lock();
-            let is_full = kept.by_id.len() >= config.runs.get() || self.budget.is_exceeded();
-            (is_full && !kept.is_short) || Instant::now() >= kept.next_sweep
-        };
-        if is_due {
-            self.evict(1);
-        }
-    }
-
-    /// Evicts ended runs that are too old, too many or too large together, with room for `more` others.
-    fn evict(&self, more: usize) {
-        /// Part of each limit that eviction frees, so that the next runs have room.
-        const FREED: usize = 16;
-        let config = *self.config.lock();
-        let excess = if self.budget.take_exceeded() { config.bytes / FREED } else { 0 };
-        // Neither looking at a run nor freeing it happens under the lock, for which all beginning runs wait.
-        let all: Vec<_> = self.kept.lock().by_id.values().cloned().collect();
-        let ended = all.iter().filter_map(|run| Some((run.age()?, run.to_evictable()?)));
-        let (old, ended): (Vec<_>, Vec<_>) = ended.partition(|(age, _)| *age > config.age);
-        let surplus = (all.len() + more - old.len()).saturating_sub(config.runs.get());
-        let wanted = if surplus == 0 { 0 } else { surplus.max(config.runs.get() / FREED) };
-        let available = ended.len();
-        let chosen = choose_runs(ended.into_iter().map(|(_, run)| run).collect(), wanted, excess);
-        let mut kept = self.kept.lock();
-        kept.is_short = chosen.len() < surplus || (excess > 0 && chosen.len() == available);
-        kept.next_sweep = Instant::now() + if kept.is_short { RETRY_INTERVAL } else { SWEEP_INTERVAL };
-        let ids = old.iter().map(|(_, run)| run.id).chain(chosen);
-        let evicted: Vec<_> = ids.filter_map(|id| kept.by_id.remove(&id)).collect();
-        drop(kept);
-        drop(evicted);
+        self.kept.add(Arc::clone(&run));
+        RunCapture::new(run, Arc::clone(&self.kept), redactor)
     }
 
     /// Lists the kept runs in the order of their beginning.
     pub(crate) fn runs(&self) -> Vec<Arc<CapturedRun>> {
-        self.evict(0);
-        self.kept.lock().by_id.values().cloned().collect()
+        self.kept.all()
     }
 
     /// Lists the kept runs that began after the one with this id.
     pub(crate) fn runs_after(&self, id: u64) -> Vec<Arc<CapturedRun>> {
-        self.kept.lock().by_id.range(id + 1..).map(|(_, run)| Arc::clone(run)).collect()
+        self.kept.runs_after(id)
     }
 
     /// Returns the id of the run that began last.
@@ -171,7 +116,7 @@ impl CaptureStore {
     }
 
     pub(crate) fn find(&self, id: u64) -> Option<Arc<CapturedRun>> {
-        self.kept.lock().by_id.get(&id).cloned()
+        self.kept.find(id)
     }
 
     /// Returns the memory of all kept runs.

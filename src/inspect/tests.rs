@@ -5,6 +5,9 @@ use super::captured_run::RunHead;
 use super::recorded_run::{RecordedItem, RecordedRun};
 use super::recording::{RecordingEnd, RecordingLine};
 use super::replayed_stream::ReplayedStream;
+use super::row::{AlignedRow, RowCause};
+use super::run_capture::RunCapture;
+use super::run_reader::{ReaderStep, RunReader};
 use super::run_recorder::RunRecorder;
 use super::store::CaptureStore;
 use super::stream_settings::StreamSettings;
@@ -22,6 +25,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
+const BYTES: usize = 1 << 20;
+
+const AGE: Duration = Duration::from_secs(60);
+
 const STARTED_MS: i64 = 1_732_650_000_000;
 
 const AGENT: &str = concat!(
@@ -38,8 +45,25 @@ const REQUEST: &str = r#"{"threadId":"t\u4f60","runId":"r2","messages":[{"id":"u
 
 fn store() -> Arc<CaptureStore> {
     let count = |number| NonZero::new(number).expect("positive");
-    let bounds = InspectConfig { runs: count(10), bytes: 1 << 20, run_bytes: 1 << 20, age: Duration::from_secs(60) };
+    let bounds = InspectConfig { runs: count(10), bytes: BYTES, run_bytes: BYTES, age: AGE };
     CaptureStore::new(bounds, Arc::new(Metrics::new().expect("unique names")))
+}
+
+/// Begins to capture a run.
+fn begin(store: &CaptureStore, route: &str) -> RunCapture {
+    let timeline = RunTimeline::new(Instant::now(), false);
+    let settings = settings("hai", "ag-ui", RunIds::new("t", "r"));
+    store.begin_run(head(route), settings, ConversationState::default(), timeline, None, None)
+}
+
+/// Reads so many bytes, event by event.
+fn read(capture: &RunCapture, bytes: usize) {
+    let event = [b'x'; 128];
+    (0..bytes / event.len()).for_each(|_| capture.record_read(STARTED_MS, &event));
+}
+
+fn ids(store: &CaptureStore) -> Vec<u64> {
+    store.runs().iter().map(|run| run.id).collect()
 }
 
 fn steps() -> Vec<(i64, CaptureStep, Vec<u8>)> {
@@ -52,18 +76,12 @@ fn steps() -> Vec<(i64, CaptureStep, Vec<u8>)> {
     steps
 }
 
-/// Captures a run; returns its recording, and what its client was written.
-fn record(is_kept: bool) -> (Vec<u8>, Vec<u8>) {
-    let store = store();
-    let agent = parse_dialect("hai:string").expect("known");
-    let client = parse_dialect("ag-ui-0:pin=0.0.42").expect("known");
-    let ids = RunIds::new("t", "r");
-    let request = request::translate_request(REQUEST.as_bytes(), client, agent, &ids).expect("a request");
-    let settings = StreamSettings {
-        agent,
-        client,
-        ids: request.ids.clone(),
-        limits: SseLimits { line: 4096, frame: 4096 },
+fn settings(agent: &str, client: &str, ids: RunIds) -> StreamSettings {
+    StreamSettings {
+        agent: parse_dialect(agent).expect("known"),
+        client: parse_dialect(client).expect("known"),
+        ids,
+        limits: SseLimits { line: 2 * BYTES, frame: 2 * BYTES },
         guard: GuardMode::Repair,
         tools: Some(Arc::new(AllowedTools::new(["ask"]))),
         max_events: Some(100),
@@ -71,15 +89,29 @@ fn record(is_kept: bool) -> (Vec<u8>, Vec<u8>) {
         framing: Framing::Sse,
         frame_token: Some("tok".into()),
         thread: ThreadState::default(),
-    };
-    let head = RunHead {
-        route: "chat".into(),
+    }
+}
+
+fn head(route: &str) -> RunHead {
+    RunHead {
+        route: route.into(),
         caller: None,
         request_id: "q".to_owned(),
         mode: CaptureMode::Full,
         started_ms: STARTED_MS,
         started_at: Instant::now(),
-    };
+    }
+}
+
+/// Captures a run; returns its recording, and what its client was written.
+fn record(is_kept: bool) -> (Vec<u8>, Vec<u8>) {
+    let store = store();
+    let agent = parse_dialect("hai:string").expect("known");
+    let client = parse_dialect("ag-ui-0:pin=0.0.42").expect("known");
+    let ids = RunIds::new("t", "r");
+    let request = request::translate_request(REQUEST.as_bytes(), client, agent, &ids).expect("a request");
+    let settings = settings("hai:string", "ag-ui-0:pin=0.0.42", request.ids.clone());
+    let head = head("chat");
     let bodies = CapturedRequests { client: REQUEST.into(), agent: Bytes::from(request.body) };
     let mut original = settings.create_stream(request.conversation.clone());
     let timeline = RunTimeline::new(head.started_at, true);
@@ -202,4 +234,96 @@ fn bad_files_are_refused_with_the_line_and_the_cause() {
     let mut bytes = head.as_bytes().to_vec();
     bytes.extend_from_slice(b"\n\xff\n");
     assert!(RecordedRun::read(bytes.as_slice()).expect_err("bytes").to_string().starts_with("the line is not UTF-8"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_in_progress_gets_the_memory_of_runs_that_ended() {
+    let store = store();
+    let long = begin(&store, "chat");
+    read(&long, BYTES / 4);
+    for _ in 0..8 {
+        let other = begin(&store, "chat");
+        read(&other, BYTES / 4);
+        other.record_end("finished", None, None);
+        assert!(store.used_bytes() <= BYTES, "{}", store.used_bytes());
+    }
+    read(&long, BYTES / 4);
+    // Other runs that are in progress lose nothing; they leave no room for more.
+    let last = begin(&store, "chat");
+    read(&last, BYTES);
+    let kept = |id| store.find(id).map(|run| run.kept_and_missed());
+    assert_eq!(kept(1), Some(((BYTES / 2) as u64, 0)));
+    assert!(kept(10).is_some_and(|(kept, missed)| kept > (BYTES / 3) as u64 && missed > 0), "{:?}", kept(10));
+    assert_eq!(ids(&store), [1, 10]);
+    drop((long, last));
+    // They have ended: the next run evicts them.
+    let next = begin(&store, "chat");
+    read(&next, BYTES / 2);
+    assert_eq!(kept(11), Some(((BYTES / 2) as u64, 0)));
+    drop(next);
+    tokio::time::advance(AGE * 2).await;
+    assert_eq!((ids(&store), store.used_bytes()), (Vec::new(), 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn runs_that_end_are_evicted_in_the_order_of_their_ends() {
+    let store = store();
+    let first = begin(&store, "chat");
+    for _ in 0..14 {
+        drop(begin(&store, "chat"));
+    }
+    // The first is in progress, and has not ended before those that began later.
+    assert_eq!(ids(&store), [1, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
+    drop(first);
+    drop(begin(&store, "chat"));
+    assert_eq!(ids(&store), [1, 8, 9, 10, 11, 12, 13, 14, 15, 16]);
+}
+
+/// Reads all rows that a run has; only a run in progress has none at times.
+fn rows(store: &CaptureStore, id: u64) -> Vec<AlignedRow> {
+    let mut reader = RunReader::new(&store.find(id).expect("kept"));
+    let mut all = Vec::new();
+    loop {
+        match reader.next() {
+            ReaderStep::Rows(rows) => {
+                assert!(!rows.is_empty(), "after {} rows", all.len());
+                all.extend(rows);
+            }
+            ReaderStep::Ended => return all,
+            ReaderStep::Evicted => panic!("evicted"),
+        }
+    }
+}
+
+#[test]
+fn an_event_larger_than_what_is_read_at_once_hides_no_row() {
+    let store = store();
+    let capture = begin(&store, "chat");
+    let large = format!("data: {{\"type\":\"STATE_SNAPSHOT\",\"snapshot\":\"{}\"}}\n\n", "x".repeat(200 << 10));
+    let finished = "data: {\"type\":\"RUN_FINISHED\",\"messageId\":\"m1\"}\n\n";
+    for piece in [AGENT, &large, finished].iter().flat_map(|text| text.as_bytes().chunks(4096)) {
+        capture.record_read(STARTED_MS, piece);
+    }
+    capture.record_end("finished", None, None);
+    let types: Vec<_> = rows(&store, 1).into_iter().filter_map(|row| row.agent?.kind).collect();
+    let expected = ["RUN_STARTED", "BUSINESS_DATA_START", "BUSINESS_DATA_CONTENT", "STATE_SNAPSHOT", "RUN_FINISHED"];
+    assert_eq!(types, expected);
+}
+
+#[test]
+fn the_beginning_of_an_event_that_does_not_fit_is_shown() {
+    let store = store();
+    let capture = begin(&store, "chat");
+    capture.record_read(STARTED_MS, AGENT.as_bytes());
+    let large = format!("data: {{\"type\": \"STATE_SNAPSHOT\",\"snapshot\":\"{}", "x".repeat(4096));
+    for _ in 0..2 * BYTES / large.len() {
+        capture.record_read(STARTED_MS + 9, large.as_bytes());
+    }
+    capture.record_end("finished", None, None);
+    let rows = rows(&store, 1);
+    let last = rows.last().expect("rows");
+    assert_eq!((rows.len(), last.cause, last.at_ms, last.client.len()), (4, RowCause::Mark, 9, 0));
+    assert_eq!(last.agent.as_ref().and_then(|agent| agent.kind.as_deref()), Some("STATE_SNAPSHOT"));
+    let missed = store.find(1).expect("kept").kept_and_missed().1;
+    assert!(last.note.as_ref().is_some_and(|note| note.contains(&format!(" {missed} bytes"))), "{last:?}");
 }

@@ -29,9 +29,9 @@ const started = (at = 9) => row(at, "changed", { type: "RUN_STARTED", messageId:
 const opened = (at) => row(at, "held", { type: "BUSINESS_DATA_START", messageId: "m1", role: "assistant", timestamp: stamp });
 const text = (at, delta) => row(at, "changed", { type: "BUSINESS_DATA_CONTENT", messageId: "m1", delta, timestamp: stamp },
   [{ type: "TEXT_MESSAGE_CONTENT", messageId: "m1", delta, timestamp: stamp }]);
-const firstText = (at, delta) => row(at, "split", { type: "BUSINESS_DATA_CONTENT", messageId: "m1", delta, timestamp: stamp }, [
-  { type: "TEXT_MESSAGE_START", messageId: "m1", role: "assistant", timestamp: stamp },
-  { type: "TEXT_MESSAGE_CONTENT", messageId: "m1", delta, timestamp: stamp }]);
+const firstText = (at, delta, messageId = "m1") => row(at, "split", { type: "BUSINESS_DATA_CONTENT", messageId, delta, timestamp: stamp }, [
+  { type: "TEXT_MESSAGE_START", messageId, role: "assistant", timestamp: stamp },
+  { type: "TEXT_MESSAGE_CONTENT", messageId, delta, timestamp: stamp }]);
 const closed = (at) => row(at, "changed", { type: "BUSINESS_DATA_END", messageId: "m1", role: "assistant", timestamp: stamp },
   [{ type: "TEXT_MESSAGE_END", messageId: "m1", timestamp: stamp }]);
 const finished = (at) => row(at, "changed", { type: "RUN_FINISHED", messageId: "m1", role: "assistant", timestamp: stamp },
@@ -107,7 +107,8 @@ function* longRun(rows) {
   yield { n: 1, ...started() };
   yield { n: 2, ...opened(10) };
   for (let n = 3; n <= rows; n += 1) {
-    const one = n % 997 === 0 ? tool(n, "look_up")[0] : n === 3 ? firstText(n, "w0 ") : text(n * 3, `w${n} `);
+    const message = n === 3 ? "m1" : n % 250 === 0 ? `m${n}` : null;
+    const one = n % 997 === 0 ? tool(n, "look_up")[0] : message ? firstText(n * 3, `w${n} `, message) : text(n * 3, `w${n} `);
     yield { n, ...one, repairs: n === 51_234 ? [finding("malformed_frame")] : [] };
   }
 }

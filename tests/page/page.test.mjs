@@ -240,6 +240,30 @@ test("scrolls and filters 100,000 rows without stutter", WITH_FIXTURES, async (t
   await close();
 });
 
+test("draws no more of 100,000 rows than can be seen, in each part of the run", WITH_FIXTURES, async (t) => {
+  const { page, close } = await open(`#/run/${LONG_RUN}`);
+  await page.waitForFunction(() => document.querySelector(".events .status")?.textContent.startsWith("100,000 rows"), undefined, { timeout: 120_000 });
+  const drawn = async (part) => {
+    const nodes = await page.evaluate(() => document.querySelectorAll("*").length);
+    t.diagnostic(`${part}: ${nodes} elements`);
+    assert.ok(nodes < 5_000, `${part} has ${nodes} elements`);
+  };
+  await page.waitForSelector(".row-line[aria-selected=true]");
+  await page.keyboard.press("End");
+  await page.keyboard.press("m");
+  // Of each side's 401 messages, and the user's, the last 200.
+  await page.locator(".detail .message", { hasText: "m100000" }).nth(1).waitFor({ timeout: 60_000 });
+  assert.deepEqual(await page.locator(".detail .none", { hasText: "202 earlier messages" }).count(), 2);
+  assert.equal(await page.locator(".detail .message").count(), 400);
+  await drawn("messages");
+  await page.keyboard.press("3");
+  await page.waitForSelector(".waterfall");
+  await drawn("timeline");
+  await page.keyboard.press("1");
+  await page.locator(".row-line[aria-selected=true]", { hasText: "w100000" }).waitFor();
+  await close();
+});
+
 test("copies a report and a command, and saves the recording", WITH_FIXTURES, async () => {
   const { page, close } = await open(`#/run/${STORY_IDS.truncated}`);
   await page.waitForSelector(".row-line[aria-selected=true]");
@@ -256,6 +280,18 @@ test("copies a report and a command, and saves the recording", WITH_FIXTURES, as
   const [download] = await Promise.all([page.waitForEvent("download"), page.keyboard.press("d")]);
   assert.equal(download.suggestedFilename(), `run-${STORY_IDS.truncated}.ndjson`);
   await close();
+});
+
+test("takes the token of a new process that is pasted into the tab of the old one", WITH_FIXTURES, async () => {
+  const context = await browser.newContext();
+  const page = await context.newPage();
+  await page.goto(`${server.url}/#token=of-the-old-process`);
+  await page.waitForFunction(() => document.querySelector(".banner").textContent.includes("does not accept"));
+  // Only the part behind `#` differs, so the browser loads nothing.
+  await page.evaluate((token) => void (location.hash = `token=${token}`), server.token);
+  await page.waitForFunction(() => document.querySelector(".status")?.textContent.includes("5,001 runs"));
+  assert.ok(!page.url().includes("token"), page.url());
+  await context.close();
 });
 
 test("offers recording where nothing is recorded, and says when the token is wrong", WITH_FIXTURES, async () => {

@@ -16,6 +16,8 @@ const SHOTS = process.env.SHOTS ?? path.join(import.meta.dirname, "shots");
 const KEY = "sk-playground-test-0123456789";
 const SCHEMA = { type: "object", properties: { approved: { type: "boolean" } }, required: ["approved"] };
 const LIMIT = { timeout: 60_000 };
+/** Messages of a long run, of six events each. */
+const MANY = 500;
 
 const folder = mkdtempSync(path.join(os.tmpdir(), "diglot-playground-"));
 /** What the agent was sent, and what lets it go on after its first piece of text. */
@@ -45,6 +47,15 @@ async function answer(request, response) {
     write({ type: "TOOL_CALL_START", toolCallId: "c1", toolCallName: "askUser" });
     write({ type: "TOOL_CALL_ARGS", toolCallId: "c1", delta: '{"question":"Which region?"}' });
     write({ type: "TOOL_CALL_END", toolCallId: "c1" });
+    write({ type: "RUN_FINISHED", threadId, runId });
+    return response.end();
+  }
+  if (text === "a long run") {
+    for (let at = 0; at < MANY; at += 1) {
+      write({ type: "TEXT_MESSAGE_START", messageId: `m${at}-${runId}`, role: "assistant" });
+      for (const part of ["one", " two", " three", " four"]) write({ type: "TEXT_MESSAGE_CONTENT", messageId: `m${at}-${runId}`, delta: part });
+      write({ type: "TEXT_MESSAGE_END", messageId: `m${at}-${runId}` });
+    }
     write({ type: "RUN_FINISHED", threadId, runId });
     return response.end();
   }
@@ -144,6 +155,22 @@ test("talks with an agent, which gets the whole conversation", LIMIT, async () =
   await page.waitForSelector(".run .verdict");
   await page.evaluate(() => void (location.hash = "#/playground"));
   await says(page, "you said one and two");
+  await close();
+});
+
+test("draws the last of a long run, and what stays as it was only once", LIMIT, async (t) => {
+  const { page, close } = await open("plain");
+  await write(page, "a long run");
+  await page.locator(".play-status", { hasText: "The answer has ended. HTTP 200. 3,002 events." }).waitFor();
+  await page.locator(".chat .none", { hasText: `${MANY + 1 - 200} earlier messages` }).waitFor();
+  assert.equal(await page.locator(".said").count(), 200);
+  const nodes = await page.evaluate(() => document.querySelectorAll("*").length);
+  t.diagnostic(`${nodes} elements`);
+  assert.ok(nodes < 20_000, `${nodes} elements`);
+  await page.locator(".said").last().evaluate((message) => (message.dataset.mark = "drawn once"));
+  await write(page, "again");
+  await says(page, "you said a long run and again");
+  assert.equal(await page.locator(".said[data-mark]").count(), 1);
   await close();
 });
 

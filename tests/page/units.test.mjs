@@ -198,6 +198,15 @@ test("says the worst first", () => {
   assert.match(first("truncated").text, /^The agent ended without RUN_FINISHED\. The gateway wrote RUN_ERROR upstream_truncated at row 12\./);
   assert.deepEqual([first("truncated").level, first("truncated").row], ["bad", 12]);
   assert.equal(first("other ids").level, "good");
+  // Without a start and without an end is an agent that sends neither; a start without an end beside it is another id.
+  const saysThatIdsChange = (...labels) => {
+    const book = new RowBook();
+    const repairs = labels.map((label) => ({ label, help: "" }));
+    book.add([{ ...[...rowsOf(1)][0], repairs }]);
+    return verdictOf(summaryOf(1, NOW), book).some(({ text }) => text.includes("several ids"));
+  };
+  assert.ok(saysThatIdsChange("opener_supplied", "closer_supplied", "closer_supplied"));
+  assert.ok(!saysThatIdsChange("opener_supplied", "closer_supplied"));
 });
 
 test("writes a command that a shell reads as the same words", () => {

@@ -82,12 +82,16 @@ export class ApiError extends Error {
   }
 }
 
-/** Takes the token out of the address, where it would stay in the history and in shared screens. */
+/**
+ * Takes the token out of the address, where it would stay in the history and in shared screens.
+ * @returns {boolean} whether there was one
+ */
 export function takeToken() {
   const token = new URLSearchParams(location.hash.slice(1)).get("token");
-  if (token === null) return;
+  if (token === null) return false;
   sessionStorage.setItem(TOKEN_KEY, token);
   history.replaceState(null, "", location.pathname);
+  return true;
 }
 
 /**

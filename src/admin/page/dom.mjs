@@ -60,6 +60,20 @@ export function put(target, ...children) {
 }
 
 /**
+ * Replaces what an element holds, and touches only what differs: what is scrolled, unfolded or selected in the rest stays.
+ * @param {Element} target
+ * @param {...(Node | false)} children
+ */
+export function putChanged(target, ...children) {
+  const shown = children.filter((child) => child !== false);
+  const kept = new Set(shown);
+  for (const child of [...target.childNodes]) if (!kept.has(child)) child.remove();
+  shown.forEach((child, at) => {
+    if (target.childNodes[at] !== child) target.insertBefore(child, target.childNodes[at] ?? null);
+  });
+}
+
+/**
  * A button with a label, and the key that does the same.
  * @param {string} label
  * @param {() => unknown} onclick

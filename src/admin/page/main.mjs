@@ -30,7 +30,11 @@ takeToken();
 chooseLanguage();
 applyTheme(localStorage.getItem(THEME_KEY));
 document.body.replaceChildren(header, banner, main);
-window.addEventListener("hashchange", show);
+window.addEventListener("hashchange", () => {
+  // The address of a new process, pasted into the tab of the old one: everything is read again.
+  if (takeToken()) location.reload();
+  else show();
+});
 store.onChange(drawBanner, forever);
 onKeys({ "?": showHelp, g: () => (location.hash = "#/runs"), t: () => (location.hash = "#/throughput"),
   e: () => (location.hash = "#/playground") }, forever);

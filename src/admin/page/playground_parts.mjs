@@ -2,7 +2,7 @@
 import { button, element, longText, put } from "./dom.mjs";
 import { jsonText } from "./json_members.mjs";
 import { say, sayName } from "./messages.mjs";
-import { duration } from "./numbers.mjs";
+import { count, duration } from "./numbers.mjs";
 import { oneLine } from "./visible_text.mjs";
 
 /** @typedef {import("./client_fold.mjs").Message} Message */
@@ -11,9 +11,37 @@ import { oneLine } from "./visible_text.mjs";
 /** @typedef {import("./api.mjs").Row} Row */
 
 const MOST_OF_LINE = 200;
+/** More messages than anyone reads here; they are all part of the conversation. */
+const MOST_MESSAGES = 200;
+
+/** Draws the last messages of a conversation. Those that stayed as they were keep their elements. */
+export class MessageList {
+  /** @type {WeakMap<Message, { shown: unknown[], drawn: HTMLElement }>} */
+  #drawn = new WeakMap();
+
+  /** @param {Message[]} messages */
+  draw(messages) {
+    const earlier = messages.length - MOST_MESSAGES;
+    return [
+      earlier > 0 && element("p", { class: "none" }, say("held.earlier", { count: count(earlier) })),
+      ...messages.slice(-MOST_MESSAGES).map((message) => this.#elementOf(message)),
+    ];
+  }
+
+  /** @param {Message} message */
+  #elementOf(message) {
+    const { role, content, toolCalls = [], toolCallId, activityType } = message;
+    const shown = [role, content, toolCallId, activityType, ...toolCalls.flatMap((call) => Object.values(call.function))];
+    const known = this.#drawn.get(message);
+    if (known?.shown.length === shown.length && known.shown.every((value, at) => value === shown[at])) return known.drawn;
+    const drawn = drawMessage(message);
+    this.#drawn.set(message, { shown, drawn });
+    return drawn;
+  }
+}
 
 /** @param {Message} message */
-export function drawMessage({ role, content, toolCalls = [], toolCallId, activityType }) {
+function drawMessage({ role, content, toolCalls = [], toolCallId, activityType }) {
   const text = typeof content === "string" ? content : jsonText(content);
   const about = toolCallId ?? activityType;
   return element("article", { class: `said ${role}` },

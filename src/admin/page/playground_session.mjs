@@ -50,6 +50,11 @@ export class PlaygroundSession {
     this.#changed.addEventListener("change", handler, { signal });
   }
 
+  /** The number of events that came, of which `rows` are the last. */
+  get received() {
+    return this.#events.length;
+  }
+
   report() {
     this.#changed.dispatchEvent(new Event("change"));
   }

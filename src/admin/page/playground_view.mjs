@@ -1,12 +1,15 @@
 // The playground: writes to a route as one of its clients, and shows the conversation as a chat and as events.
-import { button, element, longText, onKeys, put } from "./dom.mjs";
+import { button, element, longText, onKeys, put, putChanged } from "./dom.mjs";
 import { readJson } from "./json_members.mjs";
 import { say, sayName } from "./messages.mjs";
 import { count } from "./numbers.mjs";
 import { readRoutes } from "./playground_api.mjs";
-import { callForm, drawMessage, drawUnsent, EventList, interruptForm } from "./playground_parts.mjs";
+import { callForm, drawUnsent, EventList, interruptForm, MessageList } from "./playground_parts.mjs";
 import { PlaygroundSession } from "./playground_session.mjs";
 import { tabs } from "./widgets.mjs";
+
+/** An agent can repeat one in each event. */
+const MOST_PROBLEMS = 5;
 
 const session = new PlaygroundSession();
 
@@ -111,6 +114,7 @@ function chatPane() {
   const stop = button(say("play.stop"), () => session.stop());
   const lose = button(say("play.lose"), () => session.lose());
   const back = button(say("play.back"), () => session.comeBack());
+  const list = new MessageList();
   let askedFor = "";
 
   function takeText() {
@@ -157,9 +161,9 @@ function chatPane() {
     const atEnd = isAtEnd();
     const { fold: { messages, problems }, unsent } = conversation;
     const isEmpty = messages.length === 0 && unsent.length === 0;
-    put(said, isEmpty && element("p", { class: "none" }, say("play.empty")), ...messages.map(drawMessage),
+    putChanged(said, isEmpty && element("p", { class: "none" }, say("play.empty")), ...list.draw(messages),
       ...unsent.map((text, at) => drawUnsent(text, state !== "open", () => session.sayAgain(at))),
-      ...problems.map((text) => element("p", { class: "note" }, say("held.problem", { problem: text }))));
+      ...problems.slice(0, MOST_PROBLEMS).map((text) => element("p", { class: "note" }, say("held.problem", { problem: text }))));
     const isOpen = state === "open";
     drawQuestions();
     for (const one of [sendIt, write]) one.disabled = isOpen;
@@ -185,10 +189,10 @@ function chatPane() {
  * @param {import("./run_store.mjs").RunStore} store
  */
 function statusOf(store) {
-  const { state, head, text, failure, conversation, rows } = session;
+  const { state, head, text, failure, conversation, received } = session;
   const parts = [];
   if (state !== "idle") parts.push(element("p", {}, `${say(`play.state.${state}`)} `,
-    head !== undefined && `HTTP ${head.status}. `, rows.length > 0 && say("play.events", { count: count(rows.length) })));
+    head !== undefined && `HTTP ${head.status}. `, received > 0 && say("play.events", { count: count(received) })));
   if (failure !== "") parts.push(element("p", { class: "loss" }, say("failed", { reason: failure })));
   if (conversation.error !== "") parts.push(element("p", { class: "loss" }, `RUN_ERROR: ${conversation.error}`));
   if (text !== "" && head !== undefined && head.status >= 400) parts.push(refusalOf(text));

@@ -10,6 +10,8 @@ import { CAUSE_SIGNS, CHANGE_SIGNS } from "./row_lines.mjs";
 
 /** A member is shown in a cell up to this length; the raw text has all of it. */
 const MOST_OF_MEMBER = 300;
+/** A row changes the last messages; a long run has thousands. */
+const MOST_MESSAGES = 200;
 
 /**
  * @param {Row} row
@@ -164,11 +166,13 @@ export function heldOf({ client, agent, knowsInput }, run) {
  * @returns {Child[]}
  */
 function sideOf({ messages, state, problems }) {
+  const earlier = messages.length - MOST_MESSAGES;
   return [
     ...problems.slice(0, 5).map((problem) => element("p", { class: "repair" }, say("held.problem", { problem }))),
     element("h4", {}, say("held.messages")),
     messages.length === 0 && element("p", { class: "none" }, say("held.none")),
-    ...messages.map(({ id, role, content, toolCalls = [], toolCallId }) =>
+    earlier > 0 && element("p", { class: "none" }, say("held.earlier", { count: count(earlier) })),
+    ...messages.slice(-MOST_MESSAGES).map(({ id, role, content, toolCalls = [], toolCallId }) =>
       element(
         "article",
         { class: `message ${role}` },

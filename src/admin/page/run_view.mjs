@@ -1,7 +1,7 @@
 // One run: how it went in plain sentences, its events in two columns, its requests, and where its time went.
 import { ApiError, readLines, readRun, request } from "./api.mjs";
 import { BothSides } from "./both_sides.mjs";
-import { button, element, onKeys, put } from "./dom.mjs";
+import { button, element, onKeys, put, putChanged } from "./dom.mjs";
 import { filterBox } from "./filter_box.mjs";
 import { parseFilter } from "./filter.mjs";
 import { goldenCase, tarOf } from "./golden_case.mjs";
@@ -66,6 +66,7 @@ class RunView {
   #sides;
   #selected = { at: -1, part: 0 };
   #redrawDue = false;
+  #isReading = true;
 
   /**
    * @param {HTMLElement} main
@@ -120,7 +121,8 @@ class RunView {
       element("div", { class: "panes" }, this.list.root, this.detail.root),
     );
     this.pages = tabs("run", say("run.parts"), {
-      events: { key: "1", draw: (body) => put(body, events) },
+      // Drawn again for a jump within it: the list keeps the focus.
+      events: { key: "1", draw: (body) => putChanged(body, events) },
       requests: { key: "2", draw: (body) => drawRequests(body, this.run) },
       timeline: { key: "3", draw: (body) => this.#drawTimeline(body) },
     });
@@ -177,6 +179,7 @@ class RunView {
         this.#addLines(from);
       }
       this.run = await readRun(this.run.id, this.signal);
+      this.#isReading = false;
     } catch (error) {
       if (this.signal.aborted) return;
       put(this.status, say("failed", { reason: /** @type {Error} */ (error).message }));
@@ -378,7 +381,9 @@ class RunView {
   #drawStatus() {
     const rows = count(this.#book.rows.length);
     const lines = count(this.#lines.length);
-    put(this.status, this.#filterText === "" ? say("rows.count", { rows }) : say("rows.filtered", { rows, lines }));
+    const text = this.#filterText === "" ? say("rows.count", { rows }) : say("rows.filtered", { rows, lines });
+    // More come: of a run in progress, or of one that takes time to read.
+    put(this.status, this.#isReading ? `${text} \u2026` : text);
   }
 
   /** @param {HTMLElement} body */
@@ -388,7 +393,7 @@ class RunView {
         "div",
         {},
         element("dt", {}, name),
-        element("dd", {}, typeof value === "string" ? value : JSON.stringify(value)),
+        element("dd", {}, typeof value === "string" ? value : value === null ? "\u2013" : JSON.stringify(value)),
       ),
     );
     put(

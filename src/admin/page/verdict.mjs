@@ -32,6 +32,7 @@ export function verdictOf(run, book) {
   return [
     endOf(run, book),
     ...foreignTypes(run, book),
+    ...changingIds(book),
     ...[...book.losses.values()].slice(0, MOST_OF_A_KIND).map((tally) => findingSentence("loss", tally)),
     ...[...book.repairs.values()].slice(0, MOST_OF_A_KIND).map((tally) => findingSentence("repair", tally)),
     ...more(book),
@@ -91,6 +92,18 @@ function foreignTypes({ agent, events_in }, { repairs }) {
   const foreign = repairs.get("foreign_type");
   if (foreign === undefined || foreign.count * 3 < events_in) return [];
   return [{ level: "bad", text: say("verdict.wrong_dialect", { agent, count: count(foreign.count) }), row: foreign.n }];
+}
+
+/**
+ * Items had no start while others, that were started, had no end: mostly the same ones, under other ids.
+ * @param {RowBook} book
+ * @returns {Sentence[]}
+ */
+function changingIds({ losses, repairs }) {
+  const opened = repairs.get("opener_supplied");
+  if (opened === undefined) return [];
+  const isLeftOpen = (repairs.get("closer_supplied")?.count ?? 0) > opened.count || losses.has("stray_boundary");
+  return isLeftOpen ? [{ level: "warning", text: say("verdict.changing_ids"), row: opened.n }] : [];
 }
 
 /**

@@ -68,7 +68,15 @@ export class VirtualList {
       event.preventDefault();
       this.move(step);
     });
-    const resized = new ResizeObserver(() => this.refresh());
+    let isOut = false;
+    const resized = new ResizeObserver(() => {
+      const wasOut = isOut;
+      // Another tab is shown in its place, and the browser forgets where it was scrolled to.
+      isOut = this.scroller.clientHeight === 0;
+      if (isOut) return;
+      this.refresh();
+      if (wasOut && this.selected >= 0) this.show(this.selected);
+    });
     resized.observe(this.scroller);
     signal.addEventListener("abort", () => resized.disconnect());
   }

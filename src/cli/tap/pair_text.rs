@@ -6,6 +6,7 @@ use super::super::terminal_text::{cut_text, escape_text, fit_text, text_width};
 use super::tap_line::{CountLine, EventLine, RowLine, TapSide};
 use crate::codec::json;
 use crate::error::RejectionKind;
+use crate::event::{EventLoss, EventRepair};
 use std::collections::BTreeMap;
 
 /// Columns of the run, the time and the cause.
@@ -79,6 +80,15 @@ impl RunCounts {
             self.held.remove(n);
         }
     }
+
+    /// Returns whether items had no start while others, that were started, had no end: mostly the same ones, under
+    /// other ids.
+    fn has_changing_ids(&self) -> bool {
+        let repaired = |kind: EventRepair| self.repairs.get(kind.label()).copied().unwrap_or(0);
+        let opened = repaired(EventRepair::OpenerSupplied);
+        let is_left_open = repaired(EventRepair::CloserSupplied) > opened;
+        opened > 0 && (is_left_open || self.losses.contains_key(EventLoss::StrayBoundary.label()))
+    }
 }
 
 impl PairText {
@@ -150,6 +160,10 @@ impl PairText {
         facts.extend(list_counts("lost", &counts.losses));
         if let (bytes @ 1.., kind) = &counts.largest {
             facts.push(format!("the largest event {kind} with {} MB", bytes / 1_000_000));
+        }
+        if counts.has_changing_ids() {
+            facts
+                .push("some items had no start and others no end: the agent probably gives one several ids".to_owned());
         }
         if let Some(form) = &run.body_form {
             facts.push(format!("the agent's stream {form}"));

@@ -3,6 +3,7 @@
 use super::super::run_line::RunLine;
 use super::super::terminal_text::{cut_text, text_width};
 use super::sample::{RouteCounts, TopSample, rate};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Widest cell of a text that callers choose.
@@ -84,9 +85,9 @@ struct RouteView {
 }
 
 /// Returns a row for each route that contains the filter.
-pub(super) fn route_rows(window: SampleWindow<'_>, filter: &str, order: SortOrder) -> Vec<TableRow> {
+pub(super) fn route_rows(window: SampleWindow<'_>, runs: &[RunLine], filter: &str, order: SortOrder) -> Vec<TableRow> {
     let routes = window.now.routes.iter().filter(|(name, _)| name.contains(filter));
-    let mut views: Vec<_> = routes.map(|(name, counts)| view_route(name, counts, window)).collect();
+    let mut views: Vec<_> = routes.map(|(name, counts)| view_route(name, counts, window, runs)).collect();
     views.sort_by(|one, other| {
         let compared = match order.column {
             0 => one.name.cmp(&other.name),
@@ -103,7 +104,7 @@ pub(super) fn route_rows(window: SampleWindow<'_>, filter: &str, order: SortOrde
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
-fn view_route(name: &str, counts: &RouteCounts, window: SampleWindow<'_>) -> RouteView {
+fn view_route(name: &str, counts: &RouteCounts, window: SampleWindow<'_>, runs: &[RunLine]) -> RouteView {
     let find = |sample: Option<&TopSample>| sample.map(|sample| sample.routes.get(name).cloned().unwrap_or_default());
     let seconds = window.recent.map_or(0.0, |sample| (window.now.at - sample.at).as_secs_f64());
     let recent = find(window.recent);
@@ -126,8 +127,24 @@ fn view_route(name: &str, counts: &RouteCounts, window: SampleWindow<'_>) -> Rou
             Some(failed as f64),
             Some(refused as f64),
         ],
-        most_often: most_often.map(|(label, count)| format!("{label} {count}")).unwrap_or_default(),
+        most_often: most_often
+            .map(|(label, count)| match most_frequent_code(runs, name, label) {
+                Some(code) => format!("{label} {count} ({code})"),
+                None => format!("{label} {count}"),
+            })
+            .unwrap_or_default(),
     }
+}
+
+/// Returns the error code that most captured runs of a route with this outcome have. The metrics have no codes of runs,
+/// because agents choose some of them.
+fn most_frequent_code<'a>(runs: &'a [RunLine], route: &str, outcome: &str) -> Option<&'a str> {
+    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    for run in runs.iter().filter(|run| run.route == route && run.outcome.as_deref() == Some(outcome)) {
+        let Some(code) = &run.code else { continue };
+        *counts.entry(code).or_default() += 1;
+    }
+    counts.into_iter().max_by_key(|(_, count)| *count).map(|(code, _)| code)
 }
 
 fn format_route(view: &RouteView) -> TableRow {
@@ -140,7 +157,7 @@ fn format_route(view: &RouteView) -> TableRow {
             Some(value) => format!("{value:.0}"),
         });
     }
-    row.push(cut_text(&view.most_often, WIDEST_TEXT + 8));
+    row.push(cut_text(&view.most_often, 2 * WIDEST_TEXT));
     row
 }
 
@@ -225,17 +242,24 @@ mod tests {
         let start = Instant::now();
         let (before, now) = (sample(start, 100), sample(start + Duration::from_secs(2), 105));
         let window = SampleWindow { now: &now, recent: Some(&before), earlier: Some(&before) };
-        let rows = route_rows(window, "", SortOrder::default());
+        let run = |code: Option<&str>| RunLine {
+            route: "a".to_owned(),
+            outcome: Some("client_gone".to_owned()),
+            code: code.map(str::to_owned),
+            ..RunLine::default()
+        };
+        let runs = [run(Some("one")), run(Some("two")), run(Some("two")), RunLine::default()];
+        let rows = route_rows(window, &runs, "", SortOrder::default());
         assert_eq!(
             format_table(ROUTE_COLUMNS, &rows),
             "\
 ROUTE  RUNS  IN/S  OUT/S  FIRST p50  p95  ENDED  FAILED  REFUSED  MOST OFTEN
 b         3     0      0          -    -      0       0        0
-a         1   2.5      0          -    -      9       2        0  client_gone 2"
+a         1   2.5      0          -    -      9       2        0  client_gone 2 (two)"
         );
-        let by_name = route_rows(window, "", SortOrder { column: 0, descending: false });
+        let by_name = route_rows(window, &[], "", SortOrder { column: 0, descending: false });
         assert_eq!(by_name[0][0], "a");
-        assert_eq!(route_rows(window, "b", SortOrder::default()).len(), 1);
+        assert_eq!(route_rows(window, &[], "b", SortOrder::default()).len(), 1);
     }
 
     #[test]

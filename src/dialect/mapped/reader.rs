@@ -209,12 +209,22 @@ impl MappedReader {
     }
 
     /// Counts a frame after the end of the run, unless it is one with which agents end their streams.
-    fn count_late_frame(&self, frame: MappedFrame<'_>, sink: &mut dyn CanonicalSink) {
+    fn count_late_frame(&mut self, frame: MappedFrame<'_>, sink: &mut dyn CanonicalSink) {
+        let mut trace = self.trace.take();
         let scope = self.values.scope(frame);
-        let mut applying =
-            self.mapping.rules.iter().filter(|rule| rule.each.is_none() && scope.holds(&rule.conditions)).peekable();
-        let emits = |rule: &MappingRule| rule.effects.iter().any(|effect| matches!(effect, RuleEffect::Emit(_)));
-        if applying.peek().is_none() || applying.any(emits) {
+        let (mut is_known, mut emits) = (false, false);
+        for rule in self.mapping.rules.iter().filter(|rule| rule.each.is_none() && scope.holds(&rule.conditions)) {
+            is_known = true;
+            emits |= rule.effects.iter().any(|effect| matches!(effect, RuleEffect::Emit(_)));
+            if let Some(trace) = &mut trace {
+                trace.add_rule(rule, &scope);
+            }
+        }
+        if let Some(trace) = trace.as_mut().filter(|_| !is_known) {
+            trace.name_unknown(&self.mapping.rules, &scope);
+        }
+        self.trace = trace;
+        if !is_known || emits {
             sink.count_loss(EventLoss::AfterTerminal);
         }
     }

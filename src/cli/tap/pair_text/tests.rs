@@ -87,6 +87,23 @@ fn the_end_names_a_large_event_and_an_unusual_form() {
 }
 
 #[test]
+fn the_end_says_that_ids_change_only_if_started_items_are_left_open() {
+    let found = |label: &str| CountLine { label: label.to_owned(), help: String::new(), rule: None };
+    let end = |repairs: &[&str], losses: &[&str]| {
+        let mut counts = RunCounts::default();
+        let [repairs, losses] = [repairs, losses].map(|labels| labels.iter().map(|label| found(label)).collect());
+        counts.add(&RowLine { repairs, losses, ..RowLine::default() });
+        let text = PairText { columns: 90, colored: false, side: TapSide::Both };
+        text.format_end(&RunLine::default(), &counts).join("\n").contains("gives one several ids")
+    };
+    assert!(end(&["opener_supplied", "closer_supplied", "closer_supplied"], &[]));
+    assert!(end(&["opener_supplied"], &["stray_boundary"]));
+    // An agent that sends neither starts nor ends, or no ends.
+    assert!(!end(&["opener_supplied", "closer_supplied"], &[]));
+    assert!(!end(&["closer_supplied"], &["stray_boundary"]));
+}
+
+#[test]
 fn reasons_are_explained_once_and_wrapped() {
     let row = RowLine {
         cause: "changed".to_owned(),
