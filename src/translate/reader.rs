@@ -211,11 +211,19 @@ impl EventReader {
         let dialect = self.dialect;
         sink.report().foreign_dialect.get_or_insert(AG_UI.name);
         sink.report().count_repair(EventRepair::AgUiName);
+        // A piece of a message like the dialect's own, which the adapter puts in its place among other content.
+        let is_chunk = kind == EventType::TextMessageChunk;
+        let kind = if is_chunk { EventType::TextMessageContent } else { kind };
         let Some((_, row)) = dialect.row_for_kind(kind, self.peer.peer_version) else {
             aliases::strip_members(dialect, &mut members, sink.report());
             return self.emit_ag_ui_name(Event { kind, members, source: None }, sink);
         };
+        if is_chunk && get(&members, Field::Delta).is_none() {
+            set(&mut members, MemberKey::Known(Field::Delta), Json::EMPTY_STRING);
+        }
         let is_own = |(key, _): &(MemberKey<'_>, Json<'_>)| match key {
+            // The start that a chunk implies has its role and its name.
+            MemberKey::Known(Field::Role | Field::Name) if is_chunk => true,
             MemberKey::Known(field) => row.has_field(*field),
             MemberKey::Other(_) => true,
         };
@@ -226,7 +234,20 @@ impl EventReader {
             let carried = carry::wrap_canonical(dialect.carry_location, None, &canonical, None);
             own.extend(carried.map(|carried| (carry::extension_key(place), carried)));
         }
-        self.read_row(row, own, data, sink);
+        match is_chunk {
+            true => self.read_text_chunk(row, own, data, sink),
+            false => self.read_row(row, own, data, sink),
+        }
+    }
+
+    fn read_text_chunk(&mut self, row: &'static EventRow, members: Members<'_>, data: &str, sink: &mut impl EventSink) {
+        let (mut parts, _) = self.split_members(row, members, sink.report());
+        parts.event.kind = EventType::TextMessageChunk;
+        if !self.object_arguments.is_idle() {
+            self.object_arguments.end_chunks_before(row.kind, self.dialect.name, sink);
+            self.object_arguments.release_before(ArgumentsStep::Other, self.dialect.name, sink);
+        }
+        self.read_own(row, parts, data, sink);
     }
 
     fn read_retired(&mut self, row: &'static EventRow, members: Members<'_>, sink: &mut impl EventSink) {
@@ -323,12 +344,7 @@ impl EventReader {
             _ => self.object_arguments.release_before(arguments_step(row, &parts), self.dialect.name, sink),
         }
         match row.shape {
-            EventShape::Own(_) => {
-                if self.adapter.as_mut().is_some_and(|adapter| adapter.read(row, parts, sink) == Err(UnreadableEvent)) {
-                    self.emit_other(self.wrap_frame(row.wire, data), sink);
-                }
-                return;
-            }
+            EventShape::Own(_) => return self.read_own(row, parts, data, sink),
             _ if row.kind == EventType::RunError => self.finish(sink),
             _ if row.kind == EventType::Custom => return self.read_custom(parts, sink),
             _ => {}
@@ -353,6 +369,12 @@ impl EventReader {
             return self.object_arguments.hold(event, self.dialect.name, sink);
         }
         self.emit_other(event, sink);
+    }
+
+    fn read_own(&mut self, row: &'static EventRow, parts: IncomingEvent<'_>, data: &str, sink: &mut impl EventSink) {
+        if self.adapter.as_mut().is_some_and(|adapter| adapter.read(row, parts, sink) == Err(UnreadableEvent)) {
+            self.emit_other(self.wrap_frame(row.wire, data), sink);
+        }
     }
 
     /// Reads an event that has one canonical counterpart.

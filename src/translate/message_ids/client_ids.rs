@@ -6,6 +6,7 @@ use super::restored_ids::restore_event_ids;
 use super::{IdUse, MessageIdMap};
 use crate::event::input::MessageMembers;
 use crate::event::{Event, EventType, Json};
+use crate::translate::call_tracker::CallProgress;
 use crate::translate::report::TranslationReport;
 use serde_json::Value;
 
@@ -39,7 +40,7 @@ impl ClientIds {
         &mut self,
         event: &mut Event<'_>,
         has_one_list: bool,
-        is_answered: impl Fn(&Json<'_>) -> bool,
+        progress: impl Fn(&Json<'_>) -> Option<CallProgress>,
         report: &mut TranslationReport,
     ) -> usize {
         // First, since the ids of some messages are made of the agent's ids of calls.
@@ -56,9 +57,12 @@ impl ClientIds {
         }
         let mut kept = 0;
         if is_call_start(event) {
-            kept += self.calls.end_answered(event, is_answered);
+            // The end says that the client may make the call (seed 000 §3.3.2); AG-UI adds arguments to it (specs §3.4).
+            let repeats = event.kind == EventType::ToolCallStart && self.messages.id_use.may_repeat();
+            let complete = if repeats { CallProgress::Ended } else { CallProgress::Answered };
+            kept += self.calls.end_complete(event, |call| progress(call) >= Some(complete));
         }
-        // The message of a call that has its result is that of the call.
+        // The message of a call that is complete is that of the call.
         let names_message = has_one_list && kept == 0 && self.messages.id_use.may_repeat();
         kept + self.calls.apply(event, names_message, report)
     }
