@@ -29,7 +29,7 @@ use super::members::block;
 use super::open_message::{BoundaryCarrier, MessageHistory, OpenMessage, StartState, id_of_part};
 use super::shown_items::ShownItems;
 use crate::dialect::adapter::{CanonicalSink, UnreadableEvent};
-use crate::dialect::carry;
+use crate::dialect::carry::{self, CANONICAL_PREFIX};
 use crate::dialect::event_parts::IncomingEvent;
 use crate::dialect::memory_limits::{self, OPEN_ITEMS_LIMIT};
 use crate::event::input::ASSISTANT;
@@ -442,6 +442,10 @@ impl BlockReader {
         match event.kind {
             EventType::ToolCallStart => self.read_call(event, dialect, sink),
             EventType::TextMessageEnd => self.close_sent_message(event, dialect, sink),
+            // An empty piece of text that a gateway wrapped, behind the start of its message.
+            EventType::Raw if event.text(Field::Source).is_some_and(|source| source.starts_with(CANONICAL_PREFIX)) => {
+                self.send_starts(dialect, sink);
+            }
             _ => {}
         }
         self.carry_pending_with(event, dialect);
