@@ -2,7 +2,7 @@
 //! yet (`specs/ag-ui-1.0.md` §3.3).
 
 use super::carry::GATEWAY_KEY;
-use super::message_ids::IDS_LIMIT;
+use super::message_ids::{CallProgress, IDS_LIMIT};
 use super::report::TranslationReport;
 use super::{carry, memory_limits, not_shown};
 use crate::codec::json;
@@ -13,14 +13,6 @@ use std::collections::HashSet;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct CallTracker(SmallMap<Box<str>, CallProgress>);
-
-/// How far a call has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum CallProgress {
-    Started,
-    Ended,
-    Answered,
-}
 
 impl CallTracker {
     pub(crate) fn apply(&mut self, event: &mut Event<'_>, report: &mut TranslationReport) {

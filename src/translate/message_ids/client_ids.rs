@@ -6,12 +6,19 @@ use super::restored_ids::restore_event_ids;
 use super::{IdUse, MessageIdMap};
 use crate::event::input::MessageMembers;
 use crate::event::{Event, EventType, Json};
-use crate::translate::call_tracker::CallProgress;
 use crate::translate::report::TranslationReport;
 use serde_json::Value;
 
 const CALLS: &str = "call_ids";
 const QUESTIONS: &str = "question_ids";
+
+/// The progress of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::translate) enum CallProgress {
+    Started,
+    Ended,
+    Answered,
+}
 
 #[derive(Clone, Debug, Default)]
 pub(in crate::translate) struct ClientIds {
@@ -57,7 +64,7 @@ impl ClientIds {
         }
         let mut kept = 0;
         if is_call_start(event) {
-            // The end says that the client may make the call (seed 000 §3.3.2); AG-UI adds arguments to it (specs §3.4).
+            // The end says that the client may make the call (seed 000 §3.3.2); AG-UI would add to it (specs §3.4).
             let repeats = event.kind == EventType::ToolCallStart && self.messages.id_use.may_repeat();
             let complete = if repeats { CallProgress::Ended } else { CallProgress::Answered };
             kept += self.calls.end_complete(event, |call| progress(call) >= Some(complete));
