@@ -13,6 +13,12 @@ use std::io::Read;
 /// U+FEFF in UTF-8, which some editors write at the start of a file.
 const BOM: [u8; 3] = [0xEF, 0xBB, 0xBF];
 
+/// The names of the fields of SSE. A comment has an empty name.
+const SSE_FIELDS: [&[u8]; 4] = [b"data", b"event", b"id", b"retry"];
+
+/// Maximum size of lines before the first event of NDJSON, such as a program's own output.
+const MAX_FOREIGN_LINES: usize = 64 << 10;
+
 /// Specifies when to read the input as protobuf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ProtobufInput {
@@ -25,8 +31,8 @@ pub(super) enum ProtobufInput {
 /// The framing of the input, detected once.
 #[derive(Debug)]
 enum InputFraming {
-    /// only white space and a BOM so far
-    Unknown,
+    /// so far only white space, a BOM, and lines that are neither SSE nor JSON objects
+    Unknown(Vec<u8>),
     Sse,
     Ndjson {
         /// the incomplete line
@@ -91,32 +97,35 @@ impl InputFraming {
             ProtobufInput::Detect => first == Some(&0),
             ProtobufInput::Always => true,
         };
-        if is_proto { InputFraming::Proto(ProtoDecoder::new(limit)) } else { InputFraming::Unknown }
+        if is_proto { InputFraming::Proto(ProtoDecoder::new(limit)) } else { InputFraming::Unknown(Vec::new()) }
     }
 
-    /// Splits `bytes` and passes the pieces to `consumer`. The first byte that is neither white space nor part of a BOM
-    /// distinguishes NDJSON from SSE.
+    /// Splits `bytes` and passes the pieces to `consumer`.
     fn push<E>(
         &mut self,
-        mut bytes: &[u8],
+        bytes: &[u8],
         limit: usize,
         consumer: &mut impl FnMut(InputPiece<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        if matches!(self, InputFraming::Unknown) {
-            match bytes.iter().position(is_text) {
-                // No valid SSE line begins with a brace, since that would be a field name.
-                Some(first) if bytes[first] == b'{' => {
-                    consumer(InputPiece::Bytes(&bytes[..first]))?;
-                    bytes = &bytes[first..];
-                    *self = InputFraming::Ndjson { line: Vec::new(), after_cr: false };
-                }
-                Some(_) => *self = InputFraming::Sse,
-                None => {}
-            }
-        }
         match self {
-            // The bytes before the first text belong to the first SSE line; other framings ignore them.
-            InputFraming::Unknown | InputFraming::Sse => consumer(InputPiece::Bytes(bytes)),
+            InputFraming::Unknown(held) => {
+                held.extend_from_slice(bytes);
+                let is_ndjson = match is_ndjson(held) {
+                    None if held.len() <= MAX_FOREIGN_LINES => return Ok(()),
+                    decided => decided == Some(true),
+                };
+                let held = std::mem::take(held);
+                // The blanks before the first text belong to no line of NDJSON.
+                let first = if is_ndjson { held.iter().position(is_text).unwrap_or(0) } else { held.len() };
+                consumer(InputPiece::Bytes(&held[..first]))?;
+                if !is_ndjson {
+                    *self = InputFraming::Sse;
+                    return Ok(());
+                }
+                *self = InputFraming::Ndjson { line: Vec::new(), after_cr: false };
+                self.push(&held[first..], limit, consumer)
+            }
+            InputFraming::Sse => consumer(InputPiece::Bytes(bytes)),
             InputFraming::Ndjson { line, after_cr } => {
                 push_ndjson(line, after_cr, limit, bytes, consumer)?;
                 if line.len() <= limit {
@@ -133,6 +142,7 @@ impl InputFraming {
     /// Ends the input, whose last line may lack a line ending.
     fn finish<E>(&self, consumer: &mut impl FnMut(InputPiece<'_>) -> Result<(), E>) -> Result<(), E> {
         match self {
+            InputFraming::Unknown(held) => consumer(InputPiece::Bytes(held)),
             InputFraming::Ndjson { line, .. } if !line.is_empty() => {
                 consumer(InputPiece::Line(String::from_utf8_lossy(line)))
             }
@@ -187,6 +197,32 @@ fn push_proto<E>(
     }
 }
 
+/// Returns whether the input is NDJSON or SSE, or `None` if its next bytes decide. A program may write lines of its own
+/// before its first event.
+fn is_ndjson(input: &[u8]) -> Option<bool> {
+    let mut is_first = true;
+    for line in input.split_inclusive(|byte| matches!(byte, b'\n' | b'\r')) {
+        let Some(at) = line.iter().position(is_text) else { continue };
+        let text = &line[at..];
+        match text[0] {
+            // No valid SSE line begins with a brace, since that would be a field name.
+            b'{' if is_first || text[1..].trim_ascii_start().starts_with(b"\"") => return Some(true),
+            b'[' | b':' => return Some(false),
+            _ => {}
+        }
+        for name in SSE_FIELDS {
+            match text.strip_prefix(name).map(<[u8]>::first) {
+                Some(Some(b':' | b'\n' | b'\r')) => return Some(false),
+                Some(None) => return None,
+                None if name.starts_with(text) => return None,
+                _ => {}
+            }
+        }
+        is_first = false;
+    }
+    None
+}
+
 /// Returns whether a byte is neither white space nor part of a BOM.
 pub(super) fn is_text(byte: &u8) -> bool {
     !byte.is_ascii_whitespace() && !BOM.contains(byte)
@@ -200,6 +236,32 @@ mod tests {
     use crate::dialect::{AG_UI, PeerDialect};
     use crate::translate::Stream;
     use crate::translate::verify::Verifier;
+
+    /// A program may log to the file before its first event.
+    #[test]
+    fn finds_the_events_of_ndjson_behind_other_lines() {
+        let event = r#"{"type":"RUN_STARTED","threadId":"t","runId":"r"}"#;
+        for before in ["starting\n", "dat\nevents: 3\r\n\n", "\u{feff}启动\n{ x\n"] {
+            let input = format!("{before}{event}\n");
+            for cut in 0..=input.len() {
+                let mut lines = Vec::new();
+                let halves = input.as_bytes()[..cut].chain(&input.as_bytes()[cut..]);
+                read_pieces(halves, ProtobufInput::Detect, usize::MAX, |piece| -> Result<(), IoFailure> {
+                    match piece {
+                        InputPiece::Line(line) => lines.push(line.into_owned()),
+                        InputPiece::Bytes(bytes) => assert!(!bytes.iter().any(is_text), "{input:?} at {cut}"),
+                        other => panic!("{other:?} at {cut}"),
+                    }
+                    Ok(())
+                })
+                .expect("the input is in memory");
+                assert_eq!(lines.last().map(String::as_str), Some(event), "{input:?} at {cut}");
+            }
+        }
+        for sse in ["starting\ndata: {}\n\n", "<html>\nevent\n{\"a\":1}\n", "[\n{\"type\":1}\n", "text\n: c\n"] {
+            assert_eq!(is_ndjson(sse.as_bytes()), Some(false), "{sse:?}");
+        }
+    }
 
     #[test]
     fn verifies_protobuf_at_every_split() {

@@ -78,7 +78,7 @@ pub(super) struct TranslateArgs {
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum InputFormat {
-    /// detect by the first byte
+    /// detect by the first lines
     Auto,
     /// frames of application/vnd.ag-ui.event+proto, for ag-ui alone
     Proto,

@@ -2,7 +2,7 @@
 //! yet (`specs/ag-ui-1.0.md` §3.3).
 
 use super::carry::GATEWAY_KEY;
-use super::message_ids::IDS_LIMIT;
+use super::message_ids::{CallProgress, IDS_LIMIT};
 use super::report::TranslationReport;
 use super::{carry, memory_limits, not_shown};
 use crate::codec::json;
@@ -12,17 +12,21 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct CallTracker(SmallMap<Box<str>, bool>);
+pub(super) struct CallTracker(SmallMap<Box<str>, CallProgress>);
 
 impl CallTracker {
     pub(crate) fn apply(&mut self, event: &mut Event<'_>, report: &mut TranslationReport) {
         match event.kind {
             EventType::ToolCallStart | EventType::ToolCallChunk => self.record_call(event.get(Field::ToolCallId)),
+            EventType::ToolCallEnd => {
+                let id = event.text(Field::ToolCallId).unwrap_or_default();
+                self.0.get_mut(&*id).into_iter().for_each(|call| *call = (*call).max(CallProgress::Ended));
+            }
             EventType::ToolCallResult => {
                 // "A result for an unknown call" is accepted, and may answer a call from an earlier run.
                 let Some(id) = event.text(Field::ToolCallId) else { return };
                 match self.0.get_mut(&*id) {
-                    Some(answered) => *answered = true,
+                    Some(call) => *call = CallProgress::Answered,
                     None => {
                         self.insert(&id, true);
                         report.count_repair(EventRepair::ResultUnknown);
@@ -53,7 +57,11 @@ impl CallTracker {
     }
 
     pub(crate) fn is_answered(&self, id: &Json<'_>) -> bool {
-        id.text().is_some_and(|id| self.0.get(&*id) == Some(&true))
+        self.progress(id) == Some(CallProgress::Answered)
+    }
+
+    pub(crate) fn progress(&self, id: &Json<'_>) -> Option<CallProgress> {
+        self.0.get(&*id.text()?).copied()
     }
 
     /// Returns about the bytes that it has allocated.
@@ -64,12 +72,13 @@ impl CallTracker {
 
     /// Returns each call's id and whether it has a result.
     pub(crate) fn calls(&self) -> impl Iterator<Item = (&str, bool)> {
-        self.0.iter().map(|(id, answered)| (&**id, *answered))
+        self.0.iter().map(|(id, call)| (&**id, *call == CallProgress::Answered))
     }
 
     pub(crate) fn insert(&mut self, id: &str, answered: bool) {
         if (self.0.len() < IDS_LIMIT && id.len() <= memory_limits::MAX_ID_LEN) || self.0.contains_key(id) {
-            self.0.insert(Box::from(id), answered);
+            let call = if answered { CallProgress::Answered } else { CallProgress::Started };
+            self.0.insert(Box::from(id), call);
         }
     }
 
@@ -122,7 +131,7 @@ impl CallTracker {
         if self.0.len() >= IDS_LIMIT {
             return None;
         }
-        partition_list(ids, |id| id.text().is_some_and(|id| self.0.get(&*id) == Some(&false)))
+        partition_list(ids, |id| self.progress(id).is_some_and(|call| call < CallProgress::Answered))
     }
 }
 

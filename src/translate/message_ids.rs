@@ -20,7 +20,7 @@ mod call_ids;
 mod question_ids;
 mod client_ids;
 
-pub(super) use client_ids::ClientIds;
+pub(super) use client_ids::{CallProgress, ClientIds};
 pub(super) use id_use::IdUse;
 pub(super) use question_ids::restore_answers;
 pub(super) use restored_ids::{restore_calls, restore_ids};

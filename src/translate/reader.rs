@@ -4,6 +4,7 @@
 
 mod mapped_frames;
 mod dialect_switch;
+mod ag_ui_names;
 
 use super::aliases::{self, RunStamps};
 use super::carry::{self, CarriedMembers};
@@ -16,10 +17,10 @@ use super::report::TranslationReport;
 use super::{EventSink, message, run_error, value_aliases};
 use crate::codec::json::{self, JsonObject};
 use crate::dialect::{
-    AG_UI, CarryLocation, Dialect, DialectAdapter, EventRow, EventShape, FallbackPolicy, MappedReader, PeerDialect,
+    CarryLocation, Dialect, DialectAdapter, EventRow, EventShape, FallbackPolicy, MappedReader, PeerDialect,
     RetiredEventReader, UnreadableEvent, find_retired_row,
 };
-use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json, MemberKey, Members, find_member, get, set};
+use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json, MemberKey, Members, get, set};
 
 /// End marker sent by some producers. It is not a frame in any dialect.
 const DONE_MARKER: &str = "[DONE]";
@@ -200,35 +201,6 @@ impl EventReader {
         sink.emit(Event { kind: row.kind, members: object.members, source });
     }
 
-    /// Reads an event under AG-UI's name from a dialect that has a name of its own for it, or none.
-    fn read_canonical_name(
-        &mut self,
-        kind: EventType,
-        mut members: Members<'_>,
-        data: &str,
-        sink: &mut impl EventSink,
-    ) {
-        let dialect = self.dialect;
-        sink.report().foreign_dialect.get_or_insert(AG_UI.name);
-        sink.report().count_repair(EventRepair::AgUiName);
-        let Some((_, row)) = dialect.row_for_kind(kind, self.peer.peer_version) else {
-            aliases::strip_members(dialect, &mut members, sink.report());
-            return self.emit_ag_ui_name(Event { kind, members, source: None }, sink);
-        };
-        let is_own = |(key, _): &(MemberKey<'_>, Json<'_>)| match key {
-            MemberKey::Known(field) => row.has_field(*field),
-            MemberKey::Other(_) => true,
-        };
-        let (mut own, canonical): (Members<'_>, Members<'_>) = members.into_iter().partition(is_own);
-        if let Some((place, _)) = dialect.carry_location.carry_member()
-            && find_member(&own, place).is_none()
-        {
-            let carried = carry::wrap_canonical(dialect.carry_location, None, &canonical, None);
-            own.extend(carried.map(|carried| (carry::extension_key(place), carried)));
-        }
-        self.read_row(row, own, data, sink);
-    }
-
     fn read_retired(&mut self, row: &'static EventRow, members: Members<'_>, sink: &mut impl EventSink) {
         let (parts, _) = self.split_members(row, members, sink.report());
         let run_id = self.run_id.as_ref();
@@ -323,12 +295,7 @@ impl EventReader {
             _ => self.object_arguments.release_before(arguments_step(row, &parts), self.dialect.name, sink),
         }
         match row.shape {
-            EventShape::Own(_) => {
-                if self.adapter.as_mut().is_some_and(|adapter| adapter.read(row, parts, sink) == Err(UnreadableEvent)) {
-                    self.emit_other(self.wrap_frame(row.wire, data), sink);
-                }
-                return;
-            }
+            EventShape::Own(_) => return self.read_own(row, parts, data, sink),
             _ if row.kind == EventType::RunError => self.finish(sink),
             _ if row.kind == EventType::Custom => return self.read_custom(parts, sink),
             _ => {}
@@ -353,6 +320,12 @@ impl EventReader {
             return self.object_arguments.hold(event, self.dialect.name, sink);
         }
         self.emit_other(event, sink);
+    }
+
+    fn read_own(&mut self, row: &'static EventRow, parts: IncomingEvent<'_>, data: &str, sink: &mut impl EventSink) {
+        if self.adapter.as_mut().is_some_and(|adapter| adapter.read(row, parts, sink) == Err(UnreadableEvent)) {
+            self.emit_other(self.wrap_frame(row.wire, data), sink);
+        }
     }
 
     /// Reads an event that has one canonical counterpart.

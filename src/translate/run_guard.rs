@@ -256,7 +256,7 @@ impl RunGuard {
         }
         let ConversationState { client_ids, call_tracker, .. } = &mut self.conversation;
         self.retained_bytes +=
-            client_ids.apply(&mut event, self.single_message_list, |call| call_tracker.is_answered(call), report);
+            client_ids.apply(&mut event, self.single_message_list, |call| call_tracker.progress(call), report);
         call_tracker.apply(&mut event, report);
         self.enforce_order(event, report, next);
     }

@@ -95,7 +95,7 @@ fn hop(sides: Sides, body: &[u8]) -> (Vec<u8>, bool) {
 /// Returns whether the text has names under which the gateway itself carries content through a dialect: an agent that writes them
 /// speaks of a dialect that it does not have.
 pub fn has_reserved_names(text: &str) -> bool {
-    const MARKS: [&str; 6] = ["\"$", "diglot.", "interrupt:", ":reasoning:", ":block:", ":call"];
+    const MARKS: [&str; 7] = ["\"$", "diglot.", "interrupt:", ":reasoning:", ":block:", ":call", "\"source\":\"ag-ui."];
     MARKS.iter().any(|mark| text.contains(mark))
         || ALL.iter().any(|dialect| text.contains(&format!("\"{}\"", dialect.name)))
 }

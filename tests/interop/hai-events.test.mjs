@@ -59,6 +59,18 @@ test("the AG-UI client stores each block as an activity and replaces one with th
   ]);
 });
 
+test("the AG-UI client shows pieces under AG-UI's name in their place among the blocks of a HAI message", LIMIT, async () => {
+  const messages = await heardBy(translate("hai", "ag-ui", golden("hai-to-ag-ui/chunks-among-blocks")));
+  assert.deepEqual(messages.map((one) => [one.role, one.content]), [
+    ["assistant", "甲一"],
+    ["activity", { r: 1 }],
+    ["assistant", "乙"],
+    ["reasoning", "想"],
+    ["assistant", "丙丁"],
+    ["assistant", "戊"],
+  ]);
+});
+
 test("asks a HAI client about each interrupt and resumes the run with its answers", LIMIT, () => {
   const client = new HaiAgent({ url: "unused", initialMessages: [{ id: "u", role: "user", content: "部署" }] });
   eventsOf(translate("ag-ui", "hai", golden("ag-ui-to-hai/interrupt"))).forEach((event) => client.take(event));

@@ -197,6 +197,32 @@ test("every client answers an interrupt by a tool message, which becomes resume"
   }
 });
 
+// Its document has no events of thinking; all clients that need no pin have THINKING_*.
+test("every client without a pin receives thinking in its place, and those that show it have it as a message", LIMIT, async () => {
+  const run = { threadId: "th", runId: "r" };
+  const thought = { messageId: "k", role: "reasoning" };
+  const events = [
+    { type: "RUN_STARTED", ...run },
+    { type: "REASONING_START", messageId: "k" },
+    { type: "REASONING_MESSAGE_START", ...thought },
+    { type: "REASONING_MESSAGE_CONTENT", messageId: "k", delta: "想" },
+    { type: "REASONING_MESSAGE_END", messageId: "k" },
+    { type: "REASONING_END", messageId: "k" },
+    { type: "TEXT_MESSAGE_CHUNK", messageId: "m", role: "assistant", delta: "答" },
+    { type: "RUN_FINISHED", ...run },
+  ];
+  const input = Buffer.from(events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join(""));
+  for (const version of UNPINNED) {
+    const { refused, messages, events: heard } = await hear(version, await heardAt({ name: "thinking", from: "ag-ui", input }, "ag-ui-0"));
+    assert.equal(refused, undefined, version);
+    const pieces = heard.filter((event) => /MESSAGE_(CONTENT|CHUNK)$/.test(event.type));
+    assert.deepEqual(pieces.map((event) => event.delta), ["想", "答"], version);
+    const shown = messages.map((message) => [message.role, message.content]);
+    const reasoning = ["0.0.45", "1.0.0"].includes(version) ? [["reasoning", "想"]] : [];
+    assert.deepEqual(shown, [...reasoning, ["assistant", "答"]], version);
+  }
+});
+
 test("an old client rejects more than a quarter of the corpus without `ag-ui-0`", LIMIT, async () => {
   const refused = await refusals("ag-ui", ["0.0.35"]);
   assert.ok(refused.length > streams.length / 4, `only ${refused.length} of ${streams.length}`);

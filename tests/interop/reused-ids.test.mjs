@@ -116,6 +116,20 @@ for (const [at, [client, version]] of Object.entries(CLIENTS).entries()) {
         });
       }
     }
+    test("asks for each of two calls that a hai agent makes in one run", LIMIT, async () => {
+      const parent = { parentMessageId: "msg-456" };
+      say = (n, input) => RUNS.hai(n, parent, input).toSpliced(-1, 0, ...(n === 1 ? call(2, parent) : []));
+      requests.length = 0;
+      const url = `${gateway.url}/${at}/hai`;
+      const own = version === "hai" ? new HaiAgent({ url }) : new (clientOf(version))({ url, initialMessages: [] });
+      await own.runAgent({ tools: [TOOL] }, {});
+      const calls = callsOf(own.messages);
+      assert.deepEqual(calls.map((one) => JSON.parse(one.function.arguments).action), ["D1", "D2"]);
+      calls.forEach((one, index) => own.messages.push({ id: `a${index}`, role: "tool", toolCallId: one.id, content: `答${index + 1}` }));
+      await own.runAgent({ tools: [TOOL] }, {});
+      const answers = answersOf(requests.at(-1).messages);
+      assert.deepEqual(answers.map((one) => [one.toolCallId, one.content]), [["tool-123", "答1"], ["tool-123", "答2"]]);
+    });
     for (const dialect of ["ag-ui", "hai"]) {
       test(`asks a ${dialect} agent's next question after each answer`, LIMIT, async () => {
         say = (n, input) => RUNS[dialect](n, {}, input);

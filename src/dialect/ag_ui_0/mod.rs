@@ -4,8 +4,9 @@
 //! Clients of these versions fail on unknown event types but ignore unknown event members. So an event that a version
 //! lacks is sent as CUSTOM, and a member that it lacks is carried in `metadata`. The `until` column lists the events
 //! that a version lacks. Without a `pin`, a peer gets what the seed prints: content parts, the roles of its messages,
-//! and calls that interleave. Clients since 0.0.42 accept that; 0.0.35 and 0.0.39 need their pins. Nothing is carried in
-//! requests, since some agents refuse unknown message members.
+//! and calls that interleave. Clients since 0.0.42 accept that; 0.0.35 and 0.0.39 need their pins. The seed has no
+//! thinking, but these clients have THINKING_*. Nothing is carried in requests, since some agents refuse unknown message
+//! members.
 
 mod downgrade;
 mod reopened_ids;

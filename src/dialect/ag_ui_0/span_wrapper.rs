@@ -55,7 +55,7 @@ impl SpanWrapper {
         {
             return Some(AddedEvents::default());
         }
-        if !self.admits(event, side) {
+        if !has_thinking(side.peer_version) {
             return None;
         }
         let mut added = AddedEvents::default();
@@ -88,21 +88,6 @@ impl SpanWrapper {
         Some(added)
     }
 
-    /// Returns false for reasoning that the peer cannot receive as thinking. Peers of any version receive the event
-    /// types that the agent used.
-    fn admits(&self, event: &Event<'_>, side: PeerDialect) -> bool {
-        match (side.peer_version, event.kind) {
-            (PeerVersion::Any, EventType::ReasoningStart) => is_nameless(event, side),
-            (PeerVersion::Any, EventType::ReasoningMessageStart) => self.span.is_some() || is_nameless(event, side),
-            (PeerVersion::Any, EventType::ReasoningMessageContent) => {
-                let id = message_id(&event.members);
-                self.message_id.as_ref().is_some_and(|open| open.is_same(&id)) || is_nameless(event, side)
-            }
-            (PeerVersion::Any, _) => true,
-            (pin, _) => pin >= PeerVersion::V0_0_39,
-        }
-    }
-
     /// Ends the open message, and opens the message of `event` in a span.
     fn open_message(&mut self, event: &Event<'_>, side: PeerDialect, added: &mut AddedEvents) {
         self.end_message(event, side, added);
@@ -128,6 +113,11 @@ fn make_event(kind: EventType, event: &Event<'_>, side: PeerDialect) -> Event<'s
         carry::pack(&mut made, side.dialect.name, note);
     }
     made
+}
+
+/// Returns true for versions with thinking. A peer without a pin is a client since 0.0.42.
+fn has_thinking(version: PeerVersion) -> bool {
+    version == PeerVersion::Any || version >= PeerVersion::V0_0_39
 }
 
 fn is_nameless(event: &Event<'_>, side: PeerDialect) -> bool {

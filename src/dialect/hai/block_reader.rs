@@ -29,10 +29,11 @@ use super::members::block;
 use super::open_message::{BoundaryCarrier, MessageHistory, OpenMessage, StartState, id_of_part};
 use super::shown_items::ShownItems;
 use crate::dialect::adapter::{CanonicalSink, UnreadableEvent};
-use crate::dialect::carry;
+use crate::dialect::carry::{self, CANONICAL_PREFIX};
 use crate::dialect::event_parts::IncomingEvent;
 use crate::dialect::memory_limits::{self, OPEN_ITEMS_LIMIT};
 use crate::event::input::ASSISTANT;
+use crate::event::lane::ClosedStreams;
 use crate::event::{
     Event, EventLoss, EventRepair, EventType, Field, IdMap, Json, JsonType, MemberKey, Members, find_member, get,
     message_id, remove,
@@ -64,6 +65,8 @@ pub(super) struct BlockReader {
     /// number of ids made for messages without one
     supplied_ids: u32,
     cut: Option<Box<CutBlock>>,
+    /// the message that the last chunk of AG-UI opened
+    chunk_id: Option<Json<'static>>,
 }
 
 impl BlockReader {
@@ -101,24 +104,40 @@ impl BlockReader {
         self.open_messages.insert(id, message);
     }
 
-    fn open_if_unknown(&mut self, event: &Event<'_>, dialect: &str, sink: &mut dyn CanonicalSink) {
-        if self.open_messages.contains(event.get(Field::MessageId).unwrap_or(&Json::EMPTY_STRING)) {
+    /// Opens the message of `parts` unless it is open. A chunk of AG-UI implies the start, with its role and its name.
+    fn open_if_unknown(&mut self, parts: &mut IncomingEvent<'_>, dialect: &str, sink: &mut dyn CanonicalSink) {
+        let is_chunk =
+            std::mem::replace(&mut parts.event.kind, EventType::TextMessageContent) == EventType::TextMessageChunk;
+        if self.open_messages.contains(parts.event.get(Field::MessageId).unwrap_or(&Json::EMPTY_STRING)) {
+            if is_chunk {
+                self.drop_repeated_role(parts);
+            }
             return;
         }
-        sink.count_repair(EventRepair::OpenerSupplied);
-        let id = message_id(&event.members);
-        let start = Event::new(EventType::TextMessageStart).with(Field::MessageId, id.clone());
-        self.open_message(id, None, start.with(Field::Role, Json::string(ASSISTANT)), dialect, sink);
+        let id = message_id(&parts.event.members);
+        let mut start = Event::new(EventType::TextMessageStart).with(Field::MessageId, id.clone());
+        let mut role = None;
+        if is_chunk {
+            self.end_chunks(dialect, sink);
+            self.chunk_id = Some(id.clone());
+            role = remove(&mut parts.extensions, Field::Role).map(Json::into_owned);
+            let name = remove(&mut parts.extensions, Field::Name);
+            name.into_iter().for_each(|name| start.set(Field::Name, name.into_owned()));
+        } else {
+            sink.count_repair(EventRepair::OpenerSupplied);
+        }
+        start.set(Field::Role, role.clone().unwrap_or_else(|| Json::string(ASSISTANT)));
+        self.open_message(id, role, start, dialect, sink);
     }
 
     /// Reads text or a block, and opens the message if necessary.
     pub(crate) fn read_content(
         &mut self,
-        parts: IncomingEvent<'_>,
+        mut parts: IncomingEvent<'_>,
         dialect: &str,
         sink: &mut dyn CanonicalSink,
     ) -> Result<(), UnreadableEvent> {
-        self.open_if_unknown(&parts.event, dialect, sink);
+        self.open_if_unknown(&mut parts, dialect, sink);
         if parts.restored_fields.contains(&Field::MessageId) {
             self.continue_text(&parts.event);
         }
@@ -358,6 +377,7 @@ impl BlockReader {
     pub(crate) fn end_message(&mut self, mut event: Event<'_>, dialect: &str, sink: &mut dyn CanonicalSink) {
         self.release_cut_block(dialect, sink);
         let id = message_id(&event.members);
+        self.chunk_id.take_if(|own| own.is_same(&id));
         let Some(message) = self.open_messages.get(&id) else {
             self.carry_pending_with(&mut event, dialect);
             return sink.emit(event);
@@ -386,6 +406,13 @@ impl BlockReader {
         self.closed_messages.insert(message.id, message.history);
     }
 
+    /// Ends the message of chunks, which have no end of their own.
+    fn end_chunks(&mut self, dialect: &str, sink: &mut dyn CanonicalSink) {
+        if let Some(id) = self.chunk_id.take().filter(|id| self.open_messages.contains(id)) {
+            self.end_message(Event::new(EventType::TextMessageEnd).with(Field::MessageId, id), dialect, sink);
+        }
+    }
+
     /// Closes the message of an end that a gateway carried, because it had ended the client's message before.
     fn close_sent_message(&mut self, end: &Event<'_>, dialect: &str, sink: &mut dyn CanonicalSink) {
         let id = message_id(&end.members);
@@ -409,9 +436,16 @@ impl BlockReader {
     /// Prepares an event that is not part of a message: it carries the pending boundaries.
     pub(crate) fn read_other(&mut self, event: &mut Event<'_>, dialect: &str, sink: &mut dyn CanonicalSink) {
         self.release_cut_block(dialect, sink);
+        if ClosedStreams::by_event(event.kind) == ClosedStreams::All {
+            self.end_chunks(dialect, sink);
+        }
         match event.kind {
             EventType::ToolCallStart => self.read_call(event, dialect, sink),
             EventType::TextMessageEnd => self.close_sent_message(event, dialect, sink),
+            // An empty piece of text that a gateway wrapped, behind the start of its message.
+            EventType::Raw if event.text(Field::Source).is_some_and(|source| source.starts_with(CANONICAL_PREFIX)) => {
+                self.send_starts(dialect, sink);
+            }
             _ => {}
         }
         self.carry_pending_with(event, dialect);
@@ -429,6 +463,7 @@ impl BlockReader {
     /// empty ones.
     pub(crate) fn finish(&mut self, has_succeeded: bool, dialect: &str, sink: &mut dyn CanonicalSink) {
         self.release_cut_block(dialect, sink);
+        self.end_chunks(dialect, sink);
         let ids: Vec<_> = self.open_messages.iter().map(|(id, _)| id.clone()).collect();
         for id in &ids {
             let Some(message) = self.open_messages.get(id) else { continue };

@@ -4,8 +4,9 @@
 //! `specs/ag-ui-1.0.md` §3.4): those of a second call `c` would follow those of the first, its result would stand
 //! behind that, and nobody would be asked. So a call that starts with an id of an earlier run, or of a call that has
 //! its result, is renamed to `<id>:call`, whatever the agent's dialect, with the agent's id in
-//! `metadata.diglot.toolCallId`. What names a call without starting it means the last one: a run that goes on after an
-//! answer of the user sends the result of an earlier run's call.
+//! `metadata.diglot.toolCallId`; from an agent that is not of AG-UI also one that starts behind the end of a call. What
+//! names a call without starting it means the last one: a run that goes on after an answer of the user sends the result
+//! of an earlier run's call.
 
 use super::id_kind::IdKind;
 use super::id_use::IdUse;
@@ -69,11 +70,11 @@ impl CallIdMap {
         0
     }
 
-    /// Lets the next start of a call begin another one if the client's has a result. Returns about the bytes that it
+    /// Lets the next start of a call begin another one if the client's is complete. Returns about the bytes that it
     /// keeps for it, and `None` if no other call begins.
-    pub(super) fn end_answered(&mut self, event: &Event<'_>, is_answered: impl Fn(&Json<'_>) -> bool) -> Option<usize> {
+    pub(super) fn end_complete(&mut self, event: &Event<'_>, is_complete: impl Fn(&Json<'_>) -> bool) -> Option<usize> {
         let id = event.get(Field::ToolCallId)?;
-        if !is_answered(self.last_name(id).as_ref().unwrap_or(id)) {
+        if !is_complete(self.last_name(id).as_ref().unwrap_or(id)) {
             return None;
         }
         let text = id.text().filter(|text| self.0.has_room_for(text))?;
@@ -99,7 +100,7 @@ impl CallIdMap {
         let id = self.0.agent_id(&name).map_or(name, Json::string);
         start.set(Field::ToolCallId, id.clone());
         piece.set(Field::ToolCallId, id);
-        let kept = self.end_answered(start, |_| true).unwrap_or_default() + self.rename_start(start, false, report);
+        let kept = self.end_complete(start, |_| true).unwrap_or_default() + self.rename_start(start, false, report);
         self.rename_reference(piece, Field::ToolCallId, report);
         kept
     }

@@ -12,6 +12,14 @@ use serde_json::Value;
 const CALLS: &str = "call_ids";
 const QUESTIONS: &str = "question_ids";
 
+/// The progress of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::translate) enum CallProgress {
+    Started,
+    Ended,
+    Answered,
+}
+
 #[derive(Clone, Debug, Default)]
 pub(in crate::translate) struct ClientIds {
     messages: MessageIdMap,
@@ -39,7 +47,7 @@ impl ClientIds {
         &mut self,
         event: &mut Event<'_>,
         has_one_list: bool,
-        is_answered: impl Fn(&Json<'_>) -> bool,
+        progress: impl Fn(&Json<'_>) -> Option<CallProgress>,
         report: &mut TranslationReport,
     ) -> usize {
         // First, since the ids of some messages are made of the agent's ids of calls.
@@ -54,8 +62,15 @@ impl ClientIds {
         {
             questions.rename_interrupts(event, report);
         }
-        let kept = if is_call_start(event) { self.calls.end_answered(event, is_answered) } else { None };
-        // The message of a call that has its result is that of the call.
+        let kept = if is_call_start(event) {
+            // The end says that the client may make the call (seed 000 §3.3.2); AG-UI would add to it (specs §3.4).
+            let repeats = event.kind == EventType::ToolCallStart && self.messages.id_use.may_repeat();
+            let complete = if repeats { CallProgress::Ended } else { CallProgress::Answered };
+            self.calls.end_complete(event, |call| progress(call) >= Some(complete))
+        } else {
+            None
+        };
+        // The message of a call that is complete is that of the call.
         let names_message = has_one_list && kept.is_none() && self.messages.id_use.may_repeat();
         kept.unwrap_or_default() + self.calls.apply(event, names_message, report)
     }

@@ -451,6 +451,27 @@ fn calls_that_start_again_behind_their_results_are_calls_of_their_own() {
     }
 }
 
+/// "工具调用完成，表示前端可以开始调用工具了" (seed 000 §3.3.2). A client of AG-UI adds arguments to a call that has ended.
+#[test]
+fn calls_that_start_again_behind_their_ends_are_calls_of_their_own() {
+    let call = |argument: &str| {
+        let arguments = format!(r#"{{"type":"TOOL_CALL_ARGS","toolCallId":"c","delta":"{argument}"}}"#);
+        let start = r#"{"type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"f","parentMessageId":"m"}"#;
+        [start, &arguments, CALL[2]].map(str::to_owned)
+    };
+    let mut client = Client::new("hai");
+    let events = [vec![START.to_owned()], call("1").to_vec(), call("2").to_vec(), vec![FINISH.to_owned()]].concat();
+    client.ask("Q", &events.iter().map(String::as_str).collect::<Vec<_>>());
+    let calls = client.messages.iter().filter_map(|message| message["toolCalls"].as_array()).flatten();
+    let calls: Vec<_> = calls.map(|call| (&call["id"], &call["function"]["arguments"])).collect();
+    assert_eq!(calls, [(&json!("c"), &json!("1")), (&json!("c:call"), &json!("2"))]);
+    client.messages.push(json!({"id": "a1", "role": "tool", "toolCallId": "c", "content": "yes"}));
+    client.messages.push(json!({"id": "a2", "role": "tool", "toolCallId": "c:call", "content": "no"}));
+    let sent = client.ask("Q", &[START, FINISH]);
+    let answered: Vec<_> = sent.iter().filter_map(|message| message["toolCallId"].as_str()).collect();
+    assert_eq!((answered, json!(sent).to_string().contains(":call")), (vec!["c", "c"], false), "{sent:?}");
+}
+
 /// Seed 003 prints messages without `toolCalls`, so the answer alone names the call.
 #[test]
 fn answers_without_their_calls_name_the_agents_call() {

@@ -65,7 +65,7 @@ enum InputSplitter {
     },
 }
 
-/// A line that looks like a damaged event.
+/// A line that is no JSON, such as a damaged event or a line of another program.
 #[derive(Clone, Debug)]
 struct FirstLine {
     number: u64,
@@ -137,7 +137,8 @@ impl Verifier {
             self.checks.check_frame(SplitFrame::from_data(&first.text, first.number), out);
         } else if !(text.trim().is_empty() || self.checks.summary.events > 0 || self.checks.may_be_event(text)) {
             // For example, a JSON document: the client ends the run without an event.
-            let is_damaged = text.contains("\"type\"") && json::parse_value(text).is_none();
+            let is_part_of_document = text.trim().starts_with(['{', '[']) && !text.contains("\"type\"");
+            let is_damaged = !is_part_of_document && json::parse_value(text).is_none();
             let first = is_damaged.then(|| FirstLine { number: line, text: text.trim().to_owned() });
             self.splitter = InputSplitter::NotEvents { line, first };
             return;

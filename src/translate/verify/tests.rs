@@ -308,6 +308,8 @@ fn reports_a_damaged_first_line_if_another_is_an_event() {
         verifier.finish(&mut findings);
         findings.iter().map(|finding| (finding.line, finding.rule.label())).collect::<Vec<_>>()
     };
-    assert_eq!(verify_lines(&[r#"{"type":"RUN_STARTED""#, START, FINISH]), [(1, "not-json")]);
+    for first in [r#"{"type":"RUN_STARTED""#, "starting agent …"] {
+        assert_eq!(verify_lines(&[first, START, FINISH]), [(1, "not-json")], "{first}");
+    }
     assert_eq!(verify_lines(&["{", r#""a": 1"#, "}"]).iter().map(|one| one.1).collect::<Vec<_>>(), ["no-events"]);
 }

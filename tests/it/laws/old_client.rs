@@ -28,7 +28,7 @@ const BASE: [&str; 9] = [
 ];
 
 /// Why a client of this version rejects the stream, and at which event; without a version: why any since 0.0.42 does, or
-/// one that has only the seed's events.
+/// one that has only the seed's events, CUSTOM, and the thinking that all of them have.
 pub fn rejection_reason(pin: PeerVersion, stream: &[String]) -> Option<String> {
     let mut open = OpenItems::default();
     let measured = if pin == PeerVersion::Any { PeerVersion::V0_0_42 } else { pin };
@@ -48,7 +48,8 @@ fn string_member<'e>(event: &'e Event, name: &str) -> Option<&'e str> {
 fn type_error(pin: PeerVersion, event: &Event) -> Option<&'static str> {
     let kind = string_member(event, "type")?;
     let newer = SINCE.iter().find(|(name, _)| kind.starts_with(name));
-    if newer.is_some_and(|(_, since)| pin < *since) {
+    let is_thinking_of_any = pin == PeerVersion::Any && kind.starts_with("THINKING_");
+    if newer.is_some_and(|(_, since)| pin < *since) && !is_thinking_of_any {
         return Some("the type came later");
     }
     if newer.is_none() && kind != "CUSTOM" && !BASE.iter().any(|name| kind.starts_with(name)) {

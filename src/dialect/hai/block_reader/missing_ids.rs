@@ -23,6 +23,8 @@ impl BlockReader {
         }
         let last = self.open_messages.last().map(|(id, _)| id.clone());
         let id = match (event.kind, last) {
+            // "Omitted id continues the open stream" (specs §3.2).
+            (EventType::TextMessageChunk, Some(last)) => return event.set(Field::MessageId, last),
             (EventType::TextMessageContent | EventType::TextMessageEnd, Some(last)) => last,
             (EventType::TextMessageEnd, None) => return,
             _ => self.unused_id(),
