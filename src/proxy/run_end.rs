@@ -173,10 +173,15 @@ impl RunEndReason {
     }
 }
 
-/// Finds another dialect as the cause of a failure: the one of the route knows nothing that the agent has sent.
+/// Finds another dialect as the cause of a failure: the one of the route knows nothing that the agent has sent. An
+/// agent that falls silent is only slow, unless another dialect is recognized.
 pub(super) fn find_foreign_stream(failure: &Rejection, stream: &Stream) -> Option<ForeignStream> {
-    let may_be_cause = matches!(failure.kind, RejectionKind::UpstreamDialect | RejectionKind::UpstreamIdle);
-    stream.unknown_frames().filter(|_| may_be_cause).map(|unknown| unknown.explain(&load::known_file_dialects()))
+    let find = || Some(stream.unknown_frames()?.explain(&load::known_file_dialects()));
+    match failure.kind {
+        RejectionKind::UpstreamDialect => find(),
+        RejectionKind::UpstreamIdle => find().filter(|foreign| foreign.looks_like.is_some()),
+        _ => None,
+    }
 }
 
 /// Names the dialect in place of the failure to which it leads.
@@ -184,7 +189,7 @@ pub(super) fn explain_by_dialect(foreign: ForeignStream) -> Rejection {
     let way_out = match foreign.looks_like {
         Some(name) if dialect::find_by_name(name).is_some() => format!(": set `agent: {name}`"),
         Some(name) => format!(": set `agent: {name}`, and name its file in `dialect_files`"),
-        None => String::new(),
+        None => "; `diglot detect` looks for the dialect of a recording".to_owned(),
     };
     Rejection::from(RejectionKind::UpstreamDialect).with_cause(format_args!("{foreign}{way_out}"))
 }

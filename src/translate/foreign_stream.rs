@@ -76,9 +76,11 @@ impl UnknownFrames {
         self.kept_bytes
     }
 
-    /// Finds the dialect that the frames look like, also among these of files.
+    /// Finds the dialect that the frames look like, also among these of files. Another version of a file than the one
+    /// of the route has the same name, and would be no advice.
     pub(crate) fn explain(&self, files: &[&'static Dialect]) -> ForeignStream {
-        let looks_like = find_dialect(&self.kept, files);
+        let others: Vec<_> = files.iter().copied().filter(|file| file.name != self.expected).collect();
+        let looks_like = find_dialect(&self.kept, &others);
         ForeignStream { expected: self.expected, events: self.count, looks_like }
     }
 }
@@ -152,7 +154,7 @@ fn find_dialect(frames: &[NamedFrame], files: &[&'static Dialect]) -> Option<&'s
     let count = built_in().count();
     match find_file(files, frames).filter(|found| found.known > count) {
         Some(found) => Some(found.dialect.name),
-        None if count > 0 => Some(detect::detect_stream(built_in()).0.peer.dialect.name),
+        None if 2 * count > frames.len() => Some(detect::detect_stream(built_in()).0.peer.dialect.name),
         None => None,
     }
 }

@@ -111,7 +111,7 @@ export default {
   "verdict.outcome.limited": "The run reached a limit of the route.",
   "verdict.outcome.cancelled": "The run was cancelled.",
   "verdict.code.upstream_truncated": "The agent ended without RUN_FINISHED.",
-  "verdict.code.upstream_dialect": "None of the agent's events is known: `agent` of the route names another dialect.",
+  "verdict.code.upstream_dialect": "None of the agent's events is known: `agent` of the route probably names another dialect.",
   "verdict.code.upstream_unreachable": "The agent could not be reached.",
   "verdict.code.upstream_timeout": "The agent did not answer in time.",
   "verdict.code.upstream_idle": "The agent was silent for longer than the route allows.",

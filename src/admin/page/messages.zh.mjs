@@ -112,7 +112,7 @@ export default {
   "verdict.outcome.limited": "运行达到了路由的限制。",
   "verdict.outcome.cancelled": "运行被取消。",
   "verdict.code.upstream_truncated": "智能体没有发送 RUN_FINISHED 就结束了。",
-  "verdict.code.upstream_dialect": "智能体的事件都不认识：路由的 `agent` 写成了另一种方言。",
+  "verdict.code.upstream_dialect": "智能体的事件都不认识：路由的 `agent` 可能写成了另一种方言。",
   "verdict.code.upstream_unreachable": "无法连接智能体。",
   "verdict.code.upstream_timeout": "智能体没有及时应答。",
   "verdict.code.upstream_idle": "智能体沉默的时间超过路由允许的时长。",

@@ -156,9 +156,9 @@ impl PathTree {
         scanner.take_elements(depth, |scanner| {
             let child = node.child(|step| *step == JsonStep::Index(count));
             count += 1;
-            match (child, last_slot) {
-                (None, _) => last = Some(scanner.value_at_depth(depth)?),
-                (Some(child), _) => {
+            match child {
+                None => last = Some(scanner.value_at_depth(depth)?),
+                Some(child) => {
                     self.take_value(child, depth, scanner, values)?;
                     last = values[child].as_ref().and_then(Json::source);
                 }

@@ -60,6 +60,7 @@ impl CompiledDialect {
         for example in &self.0.examples {
             match &example.input {
                 ExampleInput::Stream { bytes, .. } => bodies.push(bytes.clone()),
+                ExampleInput::Answer { .. } => {}
                 ExampleInput::Request { input, .. } => requests.push(input.as_str().to_owned()),
             }
         }
