@@ -44,7 +44,7 @@ pub fn run(input: &[u8]) {
     });
 }
 
-fn translate(body: &[u8], read: Framing, write: Framing) -> (Vec<u8>, [u64; EventLoss::ALL.len()]) {
+fn translate(body: &[u8], read: Framing, write: Framing) -> (Vec<u8>, [u32; EventLoss::ALL.len()]) {
     let Some(ag_ui) = side("ag-ui") else { return Default::default() };
     let mut stream = Stream::new(ag_ui, ag_ui, Some(ids()), SseLimits::default());
     stream.read_as(read);
