@@ -108,7 +108,7 @@ impl<'r> TranslationSink<'r> {
 
     /// Translates within the turn, and returns the bytes that are left.
     fn work<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
-        // What the run holds is known; its parts need not be looked at unless they may be large.
+        // `held_bytes` is an upper bound that costs nothing. The exact size matters only for a large event.
         let most = self.memory.held_bytes() + bytes.len();
         let size = if is_small(most) { most } else { self.stream.pending_bytes(bytes) + bytes.len() };
         if self.backlog.is_turn_over || !self.backlog.may_work(size) {

@@ -6,7 +6,7 @@
 //!   root ─┬─ choices ── [0] ─┬─ delta ── content
 //!         ╰─ usage           ╰─ finish_reason
 //! ```
-//! What no path enters is skipped. A path that leads into a string goes on in the JSON text that the string holds,
+//! Skips values that are on no path. If a path leads into a string, parses the string as JSON and continues there,
 //! because some agents put an event's content into a string.
 
 use super::scan::{ScanFailure, ValueScanner};
