@@ -44,8 +44,8 @@ impl Replica {
         replica
     }
 
-    /// Sends the next run of the thread. Returns the request that its agent gets, and whether the client gets a notice of a
-    /// lost conversation.
+    /// Sends the next run of the thread. Returns the request that its agent gets, and whether the client gets a notice
+    /// of a lost conversation.
     async fn go_on(&mut self, run: &str) -> (Value, bool) {
         let answer = send_request(self.gateway.data, later_request(run)).await;
         assert_eq!(answer.status, 200, "{}", answer.text());
