@@ -11,7 +11,7 @@ use super::event_parts::{IncomingEvent, OutgoingEvent};
 use super::row::EventRow;
 use crate::event::{Event, EventLoss, EventRepair, EventType, Json, Members};
 
-/// Translates one direction of one run: the reader and the writer have separate instances.
+/// Translates one direction of one run: the reader and the writer have separate instances, or types.
 pub(crate) trait DialectAdapter: std::fmt::Debug + Send + Sync {
     /// Reads an event that exists only in this dialect.
     ///
@@ -20,10 +20,12 @@ pub(crate) trait DialectAdapter: std::fmt::Debug + Send + Sync {
     /// Fails if the members do not have the expected form; the caller then carries the whole event.
     fn read(
         &mut self,
-        row: &'static EventRow,
-        parts: IncomingEvent<'_>,
-        sink: &mut dyn CanonicalSink,
-    ) -> Result<(), UnreadableEvent>;
+        _row: &'static EventRow,
+        _parts: IncomingEvent<'_>,
+        _sink: &mut dyn CanonicalSink,
+    ) -> Result<(), UnreadableEvent> {
+        Err(UnreadableEvent)
+    }
 
     /// Sets the run's id, as in the request.
     fn set_run_id(&mut self, _run_id: &Json<'static>) {}
@@ -84,7 +86,7 @@ pub(crate) trait DialectAdapter: std::fmt::Debug + Send + Sync {
     }
 
     /// Completes an event that exists only in this dialect.
-    fn write(&mut self, row: &'static EventRow, outgoing: &mut OutgoingEvent<'_>);
+    fn write(&mut self, _row: &'static EventRow, _outgoing: &mut OutgoingEvent<'_>) {}
 
     /// Adds to each frame what it must carry because of the one before.
     fn finish_frame(&mut self, _row: &'static EventRow, _outgoing: &mut OutgoingEvent<'_>) {}

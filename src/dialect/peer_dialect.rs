@@ -33,9 +33,14 @@ impl PeerDialect {
         PeerDialect { text_format: self.text_format.for_client(), ..self }
     }
 
-    /// Creates an adapter for one direction of a run, if the dialect needs one.
-    pub(crate) fn new_adapter(&self) -> Option<Box<dyn DialectAdapter>> {
-        self.dialect.adapter.map(|new| new(*self))
+    /// Creates the adapter that reads the peer's events in one run, if the dialect needs one.
+    pub(crate) fn new_read_adapter(&self) -> Option<Box<dyn DialectAdapter>> {
+        self.dialect.read_adapter.map(|new| new(*self))
+    }
+
+    /// Creates the adapter that writes events for the peer in one run, if the dialect needs one.
+    pub(crate) fn new_write_adapter(&self) -> Option<Box<dyn DialectAdapter>> {
+        self.dialect.write_adapter.map(|new| new(*self))
     }
 
     /// Returns true if two times with as many digits are both copied, or both converted. Only `auto` looks at the

@@ -53,8 +53,10 @@ pub struct Dialect {
     pub option_names: &'static [&'static str],
     /// The form in which a client's user sees interrupts, if the dialect has none itself.
     pub(crate) interrupt_form: Option<InterruptForm>,
-    /// Creates the adapter for rows with [`EventShape::Own`], if there are any.
-    pub(crate) adapter: Option<NewAdapter>,
+    /// Creates the adapter that reads rows with [`EventShape::Own`], if there are any.
+    pub(crate) read_adapter: Option<NewAdapter>,
+    /// Creates the adapter that writes such rows. The same type may do both.
+    pub(crate) write_adapter: Option<NewAdapter>,
     /// Converts messages, if they differ from AG-UI's in more than names.
     pub(crate) message_adapter: Option<&'static dyn MessageAdapter>,
     /// Event features that identify the dialect.

@@ -66,7 +66,7 @@ enum CarriedType {
 impl EventReader {
     /// Creates a reader; `run_id` is the request's.
     pub(crate) fn new(peer: PeerDialect, run_id: Option<Json<'static>>) -> Self {
-        let mut adapter = peer.new_adapter();
+        let mut adapter = peer.new_read_adapter();
         if let (Some(adapter), Some(run_id)) = (&mut adapter, &run_id) {
             adapter.set_run_id(run_id);
         }

@@ -95,7 +95,8 @@ pub(crate) static AG_UI_0: Dialect = Dialect {
     option_names: &["pin", INTERRUPT_TOOL],
     // 示例：确认工具定义, 场景 4. Clients since 0.0.57 have interrupts: they get them as they are with a pin.
     interrupt_form: Some(InterruptForm::CONFIRM_ACTION),
-    adapter: Some(AgUi0Adapter::boxed),
+    read_adapter: Some(AgUi0Adapter::boxed),
+    write_adapter: Some(AgUi0Adapter::boxed),
     signs: SIGNS,
     request_signs: &[],
     demo_agent: DemoAgent::new("an agent of AG-UI 0.x", include_str!("demo_agent.txt")),

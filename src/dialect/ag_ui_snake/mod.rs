@@ -46,7 +46,8 @@ pub(crate) static AG_UI_SNAKE: Dialect = Dialect {
     option_names: &["timestamp", "roles", "errors", INTERRUPT_TOOL],
     // Not printed: a call as in the related dialects is a guess.
     interrupt_form: Some(InterruptForm::CONFIRM_ACTION),
-    adapter: Some(AgUiSnakeAdapter::boxed),
+    read_adapter: Some(AgUiSnakeAdapter::boxed),
+    write_adapter: Some(AgUiSnakeAdapter::boxed),
     signs: SIGNS,
     request_signs: REQUEST_SIGNS,
     demo_agent: DemoAgent::new("an agent with snake_case ids and words of its own", include_str!("demo_agent.txt")),

@@ -29,11 +29,13 @@ mod kept_messages;
 mod open_calls;
 mod state_delta;
 mod run_boundary;
-mod adapter;
+mod reader;
+mod writer;
 mod messages;
 
-use adapter::HaiAdapter;
 use messages::HaiMessages;
+use reader::HaiReader;
+use writer::HaiWriter;
 
 use crate::dialect::ag_ui::AG_UI;
 use crate::dialect::carry::CarryLocation;
@@ -83,7 +85,8 @@ pub static HAI: Dialect = Dialect {
     option_names: &["content", "fields", crate::dialect::peer_dialect::INTERRUPT_TOOL],
     // §3.3.2: the tool is called `confirmAction`.
     interrupt_form: Some(InterruptForm::CONFIRM_ACTION),
-    adapter: Some(HaiAdapter::boxed),
+    read_adapter: Some(HaiReader::boxed),
+    write_adapter: Some(HaiWriter::boxed),
     message_adapter: Some(&HaiMessages),
     signs: SIGNS,
     request_signs: REQUEST_SIGNS,

@@ -55,7 +55,8 @@ pub static SOCIAL_APP: Dialect = Dialect {
     has_event_line: true,
     // §3.4: a question to the user is an answer whose `result_type` is "clarification".
     interrupt_form: Some(InterruptForm::Message),
-    adapter: Some(SocialAppAdapter::boxed),
+    read_adapter: Some(SocialAppAdapter::boxed),
+    write_adapter: Some(SocialAppAdapter::boxed),
     signs: SIGNS,
     request_signs: &[],
     // §2: an id in the format of Redis streams.

@@ -35,7 +35,6 @@ pub(super) struct EventWriter {
     chunk_unfolder: ChunkUnfolder,
     adapter: Option<Box<dyn DialectAdapter>>,
     run_stamps: RunStamps,
-    scratch: String,
     pub(crate) framing: Framing,
     pub(crate) budget: OutputBudget,
     /// only on a route whose clients may reconnect
@@ -88,9 +87,8 @@ impl EventWriter {
             labels: kinds_with_row.iter().map(|kind| row_label(peer, *kind)).collect(),
             chunk_names: ChunkNames::default(),
             chunk_unfolder: ChunkUnfolder::default(),
-            adapter: peer.new_adapter(),
+            adapter: peer.new_write_adapter(),
             run_stamps: RunStamps::from_ids(peer.dialect, ids),
-            scratch: String::new(),
             framing: Framing::Sse,
             budget: OutputBudget::default(),
             frame_ids: None,

@@ -1,13 +1,13 @@
 //! Writes calls, each in a message of the client.
 
-use super::HaiAdapter;
+use super::HaiWriter;
 use super::texts::hide;
 use crate::dialect::adapter::ReleasedEvents;
 use crate::dialect::carry;
 use crate::dialect::event_parts::ABSENT_FIELDS;
 use crate::event::{Event, Field};
 
-impl HaiAdapter {
+impl HaiWriter {
     /// Names the message of a call. A client adds a message for a call without one, and for a parent that is not its last
     /// message.
     pub(super) fn write_call_start<'a>(

@@ -1,6 +1,6 @@
-//! The adapter of `hai` for one direction of one run.
+//! The adapter that writes `hai`.
 //!
-//! For events that the dialect lacks, writing uses its own: thinking blocks for reasoning, output blocks for other
+//! For events that the dialect lacks, it writes its own: thinking blocks for reasoning, output blocks for other
 //! activities, messages between agents for subagents, and tool calls for interrupts.
 
 mod texts;
@@ -9,9 +9,8 @@ mod activities;
 mod reasoning;
 
 use super::block_activity::is_opaque_content;
-use super::block_reader::BlockReader;
 use super::block_writer::BlockWriter;
-use super::blocks::{self, REST, STRING, block_text};
+use super::blocks::{self, REST, STRING};
 use super::collaboration::{CollaborationState, CollaborationStep};
 use super::kept_messages::KeptMessages;
 use super::last_message::{HeldStart, LastMessage};
@@ -21,10 +20,10 @@ use super::open_calls::OpenCalls;
 use super::shown_activities::ShownActivities;
 use super::subagents::SubagentNames;
 use super::{placeholder, run_boundary, state_delta};
-use crate::dialect::adapter::{CanonicalSink, DialectAdapter, ReleasedEvent, ReleasedEvents, UnreadableEvent};
+use crate::dialect::adapter::{DialectAdapter, ReleasedEvent, ReleasedEvents};
 use crate::dialect::carry;
 use crate::dialect::earlier_messages::EarlierMessages;
-use crate::dialect::event_parts::{ABSENT_FIELDS, FOLLOWS_SENT_STARTS, IncomingEvent, OutgoingEvent};
+use crate::dialect::event_parts::{ABSENT_FIELDS, FOLLOWS_SENT_STARTS, OutgoingEvent};
 use crate::dialect::interrupts;
 use crate::dialect::memory_limits;
 use crate::dialect::row::EventRow;
@@ -35,10 +34,9 @@ use crate::event::{
 };
 
 #[derive(Debug)]
-pub(super) struct HaiAdapter {
+pub(super) struct HaiWriter {
     peer: PeerDialect,
     collaborations: CollaborationState,
-    block_reader: BlockReader,
     block_writer: BlockWriter,
     last_message: LastMessage,
     held_start: Option<HeldStart>,
@@ -53,14 +51,13 @@ pub(super) struct HaiAdapter {
     subagent_names: SubagentNames,
 }
 
-impl HaiAdapter {
+impl HaiWriter {
     pub(super) fn boxed(peer: PeerDialect) -> Box<dyn DialectAdapter> {
         // Only a client's text is written here.
         let peer = peer.for_client();
-        Box::new(HaiAdapter {
+        Box::new(HaiWriter {
             peer,
             collaborations: CollaborationState::default(),
-            block_reader: BlockReader::default(),
             block_writer: BlockWriter::default(),
             last_message: LastMessage::default(),
             held_start: None,
@@ -176,64 +173,11 @@ fn set_first_piece(outgoing: &mut OutgoingEvent<'_>, pieces: &[Json<'static>]) {
     set(&mut outgoing.members, MemberKey::Known(Field::Delta), first.clone());
 }
 
-impl DialectAdapter for HaiAdapter {
-    fn read(
-        &mut self,
-        row: &'static EventRow,
-        mut parts: IncomingEvent<'_>,
-        sink: &mut dyn CanonicalSink,
-    ) -> Result<(), UnreadableEvent> {
-        let dialect = self.peer.dialect.name;
-        match row.kind {
-            EventType::TextMessageStart => {
-                self.block_reader.supply_id(&mut parts.event, sink);
-                self.block_reader.start_message(parts.into_event(dialect), dialect, sink);
-                return Ok(());
-            }
-            EventType::TextMessageContent => {
-                rename(&mut parts.extensions, block::BLOCK_ID_SNAKE, block::BLOCK_ID);
-                self.block_reader.supply_id(&mut parts.event, sink);
-                return self.block_reader.read_content(parts, dialect, sink);
-            }
-            EventType::TextMessageEnd => {
-                self.block_reader.supply_id(&mut parts.event, sink);
-                self.block_reader.drop_repeated_role(&mut parts);
-                self.block_reader.end_message(parts.into_event(dialect), dialect, sink);
-                return Ok(());
-            }
-            EventType::RunStarted => {
-                let message = get_owned(&parts.extensions, Field::MessageId);
-                run_boundary::read(&mut parts);
-                self.block_reader.start_run(message);
-            }
-            EventType::RunFinished => {
-                run_boundary::read(&mut parts);
-                self.block_reader.finish(true, dialect, sink);
-            }
-            EventType::StateDelta => state_delta::read(&mut parts, sink),
-            _ => {
-                if let Some(step) = CollaborationStep::from_shape(row.shape) {
-                    self.collaborations.read(step, &mut parts, dialect)?;
-                    if parts.event.kind == EventType::ActivitySnapshot {
-                        self.block_reader.count_collaboration();
-                    }
-                }
-            }
-        }
-        let mut event = parts.into_event(dialect);
-        self.block_reader.read_other(&mut event, dialect, sink);
-        sink.emit(event);
-        Ok(())
-    }
-
+impl DialectAdapter for HaiWriter {
     fn record_earlier(&mut self, earlier: EarlierMessages) {
         self.last_message.record_earlier(&earlier);
         self.shown_activities.record_earlier(&earlier);
         self.kept_messages.record_earlier(earlier);
-    }
-
-    fn set_run_id(&mut self, run_id: &Json<'static>) {
-        self.block_reader.set_run_id(run_id);
     }
 
     fn is_unreadable(&self, row: &'static EventRow, members: &Members<'_>) -> bool {
@@ -241,47 +185,6 @@ impl DialectAdapter for HaiAdapter {
             Some(step) => self.collaborations.interpret(step, members).is_none(),
             None => row.kind == EventType::TextMessageContent && is_opaque_content(members),
         }
-    }
-
-    fn read_other(&mut self, event: &mut Event<'_>, sink: &mut dyn CanonicalSink) {
-        self.block_reader.read_other(event, self.peer.dialect.name, sink);
-    }
-
-    fn read_ag_ui_name(&mut self, event: &mut Event<'_>, sink: &mut dyn CanonicalSink) {
-        self.block_reader.read_ag_ui_name(event, self.peer.dialect.name, sink);
-    }
-
-    fn read_sent_starts(&mut self, sink: &mut dyn CanonicalSink) {
-        self.block_reader.send_starts(self.peer.dialect.name, sink);
-    }
-
-    fn finish(&mut self, sink: &mut dyn CanonicalSink) {
-        self.block_reader.finish(false, self.peer.dialect.name, sink);
-    }
-
-    fn take_added_text<'a>(&mut self, delta: &'a Json<'_>) -> Option<Json<'a>> {
-        let text = block_text(delta)?;
-        Some(if self.block_reader.skip_repeated(&text) { Json::EMPTY_STRING } else { text })
-    }
-
-    fn restore<'a>(
-        &mut self,
-        row: &'static EventRow,
-        kind: EventType,
-        mut parts: IncomingEvent<'a>,
-        dialect: &str,
-    ) -> Event<'a> {
-        if row.kind == EventType::TextMessageContent {
-            rename(&mut parts.extensions, block::BLOCK_ID_SNAKE, block::BLOCK_ID);
-        }
-        if placeholder::carries_event(kind) {
-            return placeholder::read_placeholder(kind, parts, dialect);
-        }
-        if let Some(text) = parts.event.get(Field::Delta).and_then(block_text) {
-            let whole = self.block_reader.take_whole(&mut parts.event, &text);
-            parts.event.set(Field::Delta, whole.unwrap_or(text));
-        }
-        parts.into_canonical_event(kind, dialect)
     }
 
     fn release_before<'a>(&mut self, event: &mut Event<'a>) -> ReleasedEvents<'a> {
@@ -407,8 +310,7 @@ impl DialectAdapter for HaiAdapter {
     }
 
     fn held_bytes(&self) -> usize {
-        self.block_reader.held_bytes()
-            + self.held_start.as_ref().map_or(0, |start| memory_limits::event_cost(&start.event))
+        self.held_start.as_ref().map_or(0, |start| memory_limits::event_cost(&start.event))
     }
 
     /// Thinking has the time since its start.

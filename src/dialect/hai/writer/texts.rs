@@ -1,6 +1,6 @@
 //! Writes text in blocks, each piece in the client's last message.
 
-use super::{HaiAdapter, set_first_piece};
+use super::{HaiWriter, set_first_piece};
 use crate::dialect::adapter::{DialectAdapter, ReleasedEvent, ReleasedEvents};
 use crate::dialect::event_parts::OutgoingEvent;
 use crate::dialect::event_shapes::restore_chunk;
@@ -10,7 +10,7 @@ use crate::dialect::hai::last_message::{HeldStart, OpenText};
 use crate::dialect::row::EventRow;
 use crate::event::{Event, EventType, Field, Json, MemberKey, message_id, set};
 
-impl HaiAdapter {
+impl HaiWriter {
     /// Holds a start back: a client that gets another message before the text would have an empty one.
     pub(super) fn hold_start(&mut self, event: Event<'_>, canonical_type: Option<&'static str>, now_ms: i64) {
         let is_part = self.message_parts.is_last_a_part();

@@ -1,7 +1,7 @@
 //! Writes reasoning as thinking blocks.
 
 use super::texts::hide;
-use super::{HaiAdapter, set_first_piece};
+use super::{HaiWriter, set_first_piece};
 use crate::dialect::adapter::{ReleasedEvent, ReleasedEvents};
 use crate::dialect::carry;
 use crate::dialect::event_parts::OutgoingEvent;
@@ -10,7 +10,7 @@ use crate::dialect::hai::last_message::{HeldStart, OpenThought};
 use crate::dialect::row::EventRow;
 use crate::event::{Event, EventType, Field, Json, MemberKey, get, message_id, remove, set};
 
-impl HaiAdapter {
+impl HaiWriter {
     /// Writes reasoning as thinking blocks, in its original message or in a new one.
     pub(super) fn write_reasoning<'a>(
         &mut self,

@@ -1,13 +1,13 @@
 //! Writes activities and subagents.
 
-use super::HaiAdapter;
+use super::HaiWriter;
 use crate::dialect::adapter::{ReleasedEvent, ReleasedEvents};
 use crate::dialect::hai::block_writer::RenderedBlock;
 use crate::dialect::hai::collaboration::CollaborationStep;
 use crate::dialect::row::EventRow;
 use crate::event::{Event, EventType, Field, Json, message_id};
 
-impl HaiAdapter {
+impl HaiWriter {
     /// Writes activities and subagents as messages between agents, or as output blocks.
     pub(super) fn write_activity<'a>(&mut self, event: Event<'a>) -> ReleasedEvents<'a> {
         let dialect = self.peer.dialect;
