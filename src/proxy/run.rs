@@ -318,7 +318,7 @@ impl RunTask {
         }
         let frames_before = self.stream.frames_read();
         let mut sink = TranslationSink::new(&mut self.stream, &mut self.memory, &mut self.out, &mut self.backlog);
-        sink.capture = self.capture.0.as_ref();
+        sink.capture = self.capture.0.as_deref();
         session.limit_reads(sink.max_read());
         let mut read = sink.translate_backlog().then_some(Ok(true));
         if read.is_none() {

@@ -383,7 +383,7 @@ impl Gateway {
             thread,
         };
         let (start_tx, start_rx) = oneshot::channel();
-        let task = Box::new(RunTask::new(context, OptionalCapture(capture), stream, output, head.memory));
+        let task = Box::new(RunTask::new(context, OptionalCapture(capture.map(Box::new)), stream, output, head.memory));
         NewRunTask { run: Box::pin(task.run(Box::new(agent_request), start_tx)), start_rx }
     }
 

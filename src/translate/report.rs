@@ -18,7 +18,7 @@ pub struct BrokenRule {
 /// each batch of events, which mostly has one type.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventCounts {
-    counts: Box<[u64]>,
+    counts: Box<[u32]>,
     /// all counts before this label and from `end` on are 0
     first: u16,
     end: u16,
@@ -39,7 +39,7 @@ impl EventCounts {
     /// Returns the labels with counts, and their counts.
     pub(crate) fn nonzero(&self) -> impl Iterator<Item = (usize, u64)> {
         let labels = usize::from(self.first)..usize::from(self.end);
-        labels.map(|label| (label, self.counts[label])).filter(|(_, count)| *count > 0)
+        labels.map(|label| (label, u64::from(self.counts[label]))).filter(|(_, count)| *count > 0)
     }
 
     pub(crate) fn clear(&mut self) {
@@ -49,9 +49,9 @@ impl EventCounts {
 }
 
 impl Deref for EventCounts {
-    type Target = [u64];
+    type Target = [u32];
 
-    fn deref(&self) -> &[u64] {
+    fn deref(&self) -> &[u32] {
         &self.counts
     }
 }

@@ -8,7 +8,7 @@ use crate::telemetry::label::RunOutcome;
 use crate::translate::TranslationReport;
 
 /// The capture of a run; empty unless its route is captured.
-pub(in super::super) struct OptionalCapture(pub(in super::super) Option<RunCapture>);
+pub(in super::super) struct OptionalCapture(pub(in super::super) Option<Box<RunCapture>>);
 
 impl OptionalCapture {
     pub(super) fn step(&self, step: impl FnOnce() -> CaptureStep) {

@@ -6,12 +6,18 @@ use crate::codec::{proto, sse};
 use crate::event::{Event, EventLoss, EventType};
 use crate::translate::StreamError;
 use crate::translate::repeated_frames::{FoundValues, RepeatedFrames};
+use std::cell::Cell;
 
 /// Bytes that are enough for most frames, so that they are written without growing a buffer.
 const USUAL_FRAME: usize = 512;
 
-/// Capacity in bytes beyond which the buffer of a frame is freed after it.
-const LARGE_SCRATCH: usize = 64 << 10;
+/// Maximum capacity in bytes of the buffer that a thread keeps.
+const MAX_SPARE: usize = 64 << 10;
+
+thread_local! {
+    /// The buffer of a frame while it is written. All streams of a thread share it, so that one that waits holds none.
+    static SPARE: Cell<String> = const { Cell::new(String::new()) };
+}
 
 impl EventWriter {
     /// Keeps the frame that begins at `before` if it fits into the budget.
@@ -83,17 +89,17 @@ impl EventWriter {
         Ok(())
     }
 
-    pub(super) fn write_frame(&mut self, out: &mut Vec<u8>, wire: &str, fill: impl FnOnce(&mut ObjectWriter<'_>)) {
-        self.scratch.clear();
-        self.scratch.reserve(USUAL_FRAME);
-        let mut object = ObjectWriter::begin(&mut self.scratch);
+    pub(super) fn write_frame(&self, out: &mut Vec<u8>, wire: &str, fill: impl FnOnce(&mut ObjectWriter<'_>)) {
+        let mut data = SPARE.take();
+        data.reserve(USUAL_FRAME);
+        let mut object = ObjectWriter::begin(&mut data);
         object.string_member(json::TYPE, wire);
         fill(&mut object);
         object.end();
-        self.write_data(out, wire, &self.scratch);
-        // Otherwise the run would keep the memory of its largest event.
-        if self.scratch.capacity() > LARGE_SCRATCH {
-            self.scratch = String::new();
+        self.write_data(out, wire, &data);
+        if data.capacity() <= MAX_SPARE {
+            data.clear();
+            SPARE.set(data);
         }
     }
 
