@@ -64,7 +64,13 @@ impl<K: Eq + Hash, V> SmallMap<K, V> {
             return Some(std::mem::replace(own, value));
         }
         match self {
-            SmallMap::Few(list) if list.len() < FEW => list.push((key, value)),
+            SmallMap::Few(list) if list.len() < FEW => {
+                // Most maps of a run never have a second entry; a list that grows by itself begins with room for four.
+                if list.is_empty() {
+                    list.reserve_exact(1);
+                }
+                list.push((key, value));
+            }
             SmallMap::Few(list) => {
                 let mut map: HashMap<K, V> = std::mem::take(list).into_iter().collect();
                 map.insert(key, value);
