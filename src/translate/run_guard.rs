@@ -8,15 +8,17 @@
 mod chunks;
 mod number_ids;
 mod recorded_conversation;
+mod strict_violation;
 
 use number_ids::NumberIds;
+pub use strict_violation::StrictViolation;
 
 use super::agent_error::AgentError;
 use super::allowed_tools::PriorCalls;
 use super::call_tracker::CallTracker;
 use super::carry::GATEWAY_KEY;
 use super::message_ids::{ClientIds, IdUse};
-use super::report::{BrokenRule, TranslationReport};
+use super::report::TranslationReport;
 use super::{RunIds, carry, conform, memory_limits};
 use crate::codec::json;
 use crate::dialect::{Dialect, EarlierMessages, PeerDialect, interrupts};
@@ -37,8 +39,6 @@ const CANCELLED_OUTCOME: &str = r#"{"type":"cancelled"}"#;
 /// Code and message of a run that was stopped on purpose, where no outcome can say so.
 pub(super) const CANCELLED_ERROR: (&str, &str) = ("cancelled", "The run was stopped.");
 
-const MAX_TYPE_NAME_LEN: usize = 64;
-
 pub(super) trait EventConsumer: FnMut(Event<'_>, &mut TranslationReport) {}
 
 impl<F: FnMut(Event<'_>, &mut TranslationReport)> EventConsumer for F {}
@@ -53,28 +53,6 @@ pub enum GuardMode {
     Strict,
     /// counts repairs but sends the stream without them
     Report,
-}
-
-/// The event that ended a run in [`GuardMode::Strict`], and the broken rule.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StrictViolation {
-    pub(crate) broken_rule: BrokenRule,
-    pub(crate) event_type: String,
-}
-
-impl StrictViolation {
-    /// Names the broken rule and the type of the event `data` that broke it.
-    pub(crate) fn new(broken_rule: BrokenRule, data: &str) -> Self {
-        StrictViolation { broken_rule, event_type: event_type(data) }
-    }
-}
-
-impl std::fmt::Display for StrictViolation {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let BrokenRule { label, rule } = self.broken_rule;
-        let event = if self.event_type.is_empty() { "A frame without a type" } else { &self.event_type };
-        write!(f, "{event} breaks the rule that {rule} ({label}).")
-    }
 }
 
 /// The ids of messages and calls known before the run begins.
@@ -453,12 +431,6 @@ impl RunIds {
 /// Creates the RUN_ERROR by which the gateway ends a run.
 pub(super) fn make_error(code: &str, message: &str) -> Event<'static> {
     Event::new(EventType::RunError).with(Field::Message, Json::string(message)).with(Field::Code, Json::string(code))
-}
-
-fn event_type(data: &str) -> String {
-    let kind = json::parse_object(data).ok().and_then(|object| object.kind);
-    let text = kind.as_ref().and_then(Json::text).unwrap_or_default();
-    text.chars().filter(|c| !c.is_control()).take(MAX_TYPE_NAME_LEN).collect()
 }
 
 fn carry_member(event: &mut Event<'_>, field: Field, report: &mut TranslationReport) {
