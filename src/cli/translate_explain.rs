@@ -154,7 +154,7 @@ impl TranslateExplainer {
 /// Names the rules of a dialect file by their lines.
 fn describe_rules(trace: &FrameTrace) -> String {
     let noun = if trace.lines.len() == 1 { "rule" } else { "rules" };
-    let lines = trace.describe_lines().map(|lines| format!("{noun} of {lines}{}", trace.describe_result()));
+    let lines = trace.describe_lines().map(|lines| format!("{noun} of {lines}{}", trace.describe_missing_value()));
     lines.unwrap_or_else(|| "no rule".to_owned())
 }
 

@@ -199,7 +199,8 @@ fn add_trace(entry: TraceEntry, row: &mut AlignedRow) {
         TraceEntry::Read(_, found) => row.seed = found.map(|found| Cow::Borrowed(found.seed)),
         TraceEntry::Mapped(trace) => {
             let lines = trace.describe_lines();
-            let rules = lines.map(|lines| format!("{lines} of the dialect file{}", trace.describe_result()).into());
+            let rules =
+                lines.map(|lines| format!("{lines} of the dialect file{}", trace.describe_missing_value()).into());
             row.seed = rules.or(Some("no rule".into()));
             row.kept = trace.kept;
             if let Some(agent) = &mut row.agent {

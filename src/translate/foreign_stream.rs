@@ -118,15 +118,16 @@ pub(crate) struct AppliedFile {
     pub(crate) known: usize,
     /// up to the end of the run
     pub(crate) read: usize,
-    /// whether one of them means something to a user
-    is_own: bool,
+    /// whether a user sees something of one of them
+    has_visible_frame: bool,
 }
 
 /// Finds the dialect file whose rules apply to most frames, and to more than half of them; of equal ones the first.
-/// Frames that all mean nothing to a user, such as pings, are those of any agent.
+/// Frames of which a user sees nothing, such as pings, are those of any agent.
 pub(crate) fn find_file(files: &[&'static Dialect], frames: &[NamedFrame]) -> Option<AppliedFile> {
     let applied = files.iter().filter_map(|file| apply_file(file, frames));
-    let found: Vec<AppliedFile> = applied.filter(|found| found.is_own && 2 * found.known > found.read).collect();
+    let found: Vec<AppliedFile> =
+        applied.filter(|found| found.has_visible_frame && 2 * found.known > found.read).collect();
     // Of equal ones, `max_by_key` returns the last.
     found.into_iter().rev().max_by_key(|found| found.known)
 }
@@ -135,12 +136,12 @@ pub(crate) fn find_file(files: &[&'static Dialect], frames: &[NamedFrame]) -> Op
 pub(crate) fn apply_file(dialect: &'static Dialect, frames: &[NamedFrame]) -> Option<AppliedFile> {
     let mut reader = MappedReader::new(dialect.mapping?, dialect.name);
     let mut end = RunEndSink::default();
-    let mut applied = AppliedFile { dialect, known: 0, read: 0, is_own: false };
+    let mut applied = AppliedFile { dialect, known: 0, read: 0, has_visible_frame: false };
     for NamedFrame { event_line, data } in frames {
         let kind = reader.read_frame(event_line.as_deref(), data, &mut end);
         applied.read += 1;
         applied.known += usize::from(kind.is_some());
-        applied.is_own |= kind.is_some_and(|kind| kind != EventType::Raw);
+        applied.has_visible_frame |= kind.is_some_and(|kind| kind != EventType::Raw);
         if end.has_ended {
             break;
         }

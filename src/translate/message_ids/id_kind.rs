@@ -1,9 +1,9 @@
-//! The kinds of messages that have ids of one list, and calls, which have a list of their own.
+//! The kinds of ids: those of messages, which a client keeps in one list, and those of calls.
 
 use crate::event::input::{ACTIVITY, CALL_SUFFIX, REASONING, TEXT_SUFFIX, TOOL};
 use crate::event::{EventType, Field, Json, Members, get};
 
-/// The kinds of messages that share one list in the client, and of what else has ids.
+/// The kind of message that an id names, or a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::translate) enum IdKind {
     /// a message from the assistant, the user, the system or a developer

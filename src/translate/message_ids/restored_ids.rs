@@ -11,9 +11,9 @@ use std::collections::{HashMap, HashSet};
 
 /// Returns the agent's id of a message if `id` was generated for it. Notes that do not match are ignored, since they
 /// are external input.
-pub(super) fn original_id(members: &Members<'_>, id: &Json<'_>, sort: IdKind) -> Option<Json<'static>> {
+pub(super) fn original_id(members: &Members<'_>, id: &Json<'_>, kind: IdKind) -> Option<Json<'static>> {
     let original = carried_id(get(members, Field::Metadata)?, Field::Id)?;
-    is_renamed_from(id, &original, sort).then_some(original)
+    is_renamed_from(id, &original, kind).then_some(original)
 }
 
 fn carried_id(metadata: &Json<'_>, field: Field) -> Option<Json<'static>> {
@@ -24,16 +24,16 @@ fn carried_id(metadata: &Json<'_>, field: Field) -> Option<Json<'static>> {
     json::parse_member(&json::parse_member(metadata, GATEWAY_KEY)?, field.camel())
 }
 
-/// Returns true if `name` is `own` followed by one or more of the suffixes used for `sort`, and maybe a number, or for
+/// Returns true if `name` is `own` followed by one or more of the suffixes used for `kind`, and maybe a number, or for
 /// an activity the run.
-fn is_renamed_from(name: &Json<'_>, own: &Json<'_>, sort: IdKind) -> bool {
+fn is_renamed_from(name: &Json<'_>, own: &Json<'_>, kind: IdKind) -> bool {
     let (Some(name), Some(own)) = (name.text(), own.text()) else { return false };
     let Some(mut rest) = name.strip_prefix(&*own).filter(|rest| !rest.is_empty()) else { return false };
-    while let Some(shorter) = rest.strip_prefix(':').and_then(|rest| rest.strip_prefix(sort.suffix())) {
+    while let Some(shorter) = rest.strip_prefix(':').and_then(|rest| rest.strip_prefix(kind.suffix())) {
         rest = shorter;
     }
     let is_number = |text: &str| text.parse::<u32>().is_ok_and(|number| number > 1);
-    let is_tail = |tail: &str| is_number(tail) || (sort == IdKind::Activity && !tail.is_empty());
+    let is_tail = |tail: &str| is_number(tail) || (kind == IdKind::Activity && !tail.is_empty());
     rest.is_empty() || rest.strip_prefix(':').is_some_and(is_tail)
 }
 
@@ -150,19 +150,19 @@ fn restore_member(members: &mut Members<'_>, field: Field, own: Json<'static>, n
 pub(in crate::translate) fn restore_ids(messages: &mut [MessageMembers<'_>]) -> bool {
     let mut changed = false;
     for message in messages {
-        let sort = message_kind(message);
+        let kind = message_kind(message);
         let Some(id) = get(message, Field::Id).cloned() else { continue };
-        if let Some(own) = original_id(message, &id, sort) {
+        if let Some(own) = original_id(message, &id, kind) {
             restore_member(message, Field::Id, own, Field::Id);
             changed = true;
         }
-        changed |= restore_call_parent(message, sort);
+        changed |= restore_call_parent(message, kind);
     }
     changed
 }
 
 /// Restores the id of a message that the client created for a call; only the call's metadata contains it.
-fn restore_call_parent(message: &mut MessageMembers<'_>, sort: IdKind) -> bool {
+fn restore_call_parent(message: &mut MessageMembers<'_>, kind: IdKind) -> bool {
     let calls = get(message, Field::ToolCalls).filter(|calls| calls.as_str().contains(GATEWAY_KEY)).cloned();
     let Some(elements) = calls.as_ref().and_then(json::parse_elements) else { return false };
     let Some(id) = get(message, Field::Id).cloned() else { return false };
@@ -174,7 +174,7 @@ fn restore_call_parent(message: &mut MessageMembers<'_>, sort: IdKind) -> bool {
         let own = metadata.and_then(|metadata| carried_id(metadata, Field::ParentMessageId));
         match (members.clone(), own) {
             // The text's own events may already have restored the message's id.
-            (Some(mut call), Some(own)) if own.is_same(&id) || is_renamed_from(&id, &own, sort) => {
+            (Some(mut call), Some(own)) if own.is_same(&id) || is_renamed_from(&id, &own, kind) => {
                 match get(&call, Field::Metadata).and_then(|metadata| without_id_note(metadata, Field::ParentMessageId))
                 {
                     Some(metadata) => set(&mut call, MemberKey::Known(Field::Metadata), metadata),
@@ -206,8 +206,8 @@ pub(in crate::translate) fn restore_event_ids(event: &mut Event<'_>) {
         }
         return;
     }
-    let (field, note, sort) = match (event.kind, IdKind::from_event_type(event.kind)) {
-        (_, Some((sort, _))) => (Field::MessageId, Field::Id, sort),
+    let (field, note, kind) = match (event.kind, IdKind::from_event_type(event.kind)) {
+        (_, Some((kind, _))) => (Field::MessageId, Field::Id, kind),
         (EventType::ToolCallStart | EventType::ToolCallChunk, _) => {
             (Field::ParentMessageId, Field::ParentMessageId, IdKind::Text)
         }
@@ -215,7 +215,7 @@ pub(in crate::translate) fn restore_event_ids(event: &mut Event<'_>) {
     };
     let own = event.get(Field::Metadata).and_then(|metadata| carried_id(metadata, note));
     if let (Some(own), Some(name)) = (own, event.get(field))
-        && is_renamed_from(name, &own, sort)
+        && is_renamed_from(name, &own, kind)
     {
         event.source = None;
         restore_member(&mut event.members, field, own, note);
