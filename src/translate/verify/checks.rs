@@ -121,8 +121,8 @@ impl EventChecks {
             self.reported_line_endings = true;
             self.report_stream_problem(Rule::LineEndings, line, "lines end with a carriage return", out);
         }
-        let event_line = block.text.lines().find_map(|line| line.strip_prefix("event:")).map(str::trim);
-        self.check_frame(SplitFrame { event_line, ..SplitFrame::from_data(&data, line) }, out);
+        let event_line = frame::block_event(block);
+        self.check_frame(SplitFrame { event_line: event_line.as_deref(), ..SplitFrame::from_data(&data, line) }, out);
         // Truncated data is not JSON, which was already reported.
         if !block.is_terminated && !block.text.ends_with('\n') && serde_json::from_str::<&RawValue>(&data).is_ok() {
             self.report_stream_problem(Rule::Unterminated, line, "the input ends in the line of its last event", out);

@@ -134,6 +134,18 @@ pub(super) fn block_data(block: &ClientBlock) -> Option<(Cow<'_, str>, u64, usiz
     first.map(|line| (joined, line, count))
 }
 
+/// Returns the name of a block's event, which the client does not read, by the standard.
+pub(super) fn block_event(block: &ClientBlock) -> Option<String> {
+    if !block.text.contains("event") {
+        return None;
+    }
+    let text = [block.text.as_bytes(), SEPARATOR].concat();
+    match SseDecoder::default().next(&mut &text[..]) {
+        SseStep::Frame(frame) => frame.event.map(Cow::into_owned),
+        SseStep::More | SseStep::Failed(_) => None,
+    }
+}
+
 /// A frame as the standard has it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SplitFrame<'f> {
@@ -250,6 +262,20 @@ mod tests {
             let block = ClientBlock { text: text.to_owned(), line: 1, is_terminated: true };
             let got = block_data(&block);
             assert_eq!(got.as_ref().map(|(text, line, count)| (&**text, *line, *count)), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn names_the_event_of_a_block_by_the_standard() {
+        let rows = [
+            ("event: a\nevent:  b\ndata: 1", Some(" b")),
+            ("event: a\nevent:\ndata: 1", None),
+            ("data: 1\nevent", None),
+            ("data: event: a", None),
+        ];
+        for (text, expected) in rows {
+            let block = ClientBlock { text: text.to_owned(), line: 1, is_terminated: true };
+            assert_eq!(block_event(&block).as_deref(), expected, "{text:?}");
         }
     }
 
