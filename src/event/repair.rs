@@ -91,7 +91,7 @@ label_enum! {
         AfterTerminal = "after_terminal" breaks "nothing follows the end of a run",
         /// RUN_STARTED came while the run was active: it is left out
         SecondStart = "second_start" breaks "a run is started only once",
-        /// an item was started while it was open, or ended while it was not: the start or end is left out
+        /// an item was started while it was open, or ended while it was not: the start or end is left out, and so are arguments that a call repeats
         StrayBoundary = "stray_boundary" breaks "an item is started only while closed, and ended only while open",
         /// the agent sent the end marker `[DONE]`, which is not an event: it is left out
         DoneMarker = "done_marker",

@@ -36,9 +36,10 @@ const MOST_VALUES: usize = 4;
 const FRUITLESS_ATTEMPTS: u8 = 8;
 const PAUSE: u8 = 64;
 
-/// The labels to count for a frame, of which the full way changed nothing else.
+/// The event of a frame, and the labels to count for it. The full way changed nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FrameLabels {
+    pub(super) kind: EventType,
     /// index in `TranslationReport::events_read`
     pub(super) label_read: usize,
     /// index in `TranslationReport::events_written`
@@ -241,6 +242,18 @@ impl RepeatedFrames {
         self.find_values_with(frame, text_length)
     }
 
+    pub(super) fn kind(&self) -> EventType {
+        self.labels.kind
+    }
+
+    /// Returns the only text that differs, without its quotes.
+    pub(super) fn varying_text<'f>(&self, frame: &'f str, found: &FoundValues) -> Option<&'f str> {
+        let values = self.slots.as_ref()?.values.iter().zip(found);
+        let mut texts = values.filter(|(value, _)| matches!(value.kind, ValueKind::Text { .. }));
+        let (Some((_, (start, end))), None) = (texts.next(), texts.next()) else { return None };
+        frame.get(*start..*end)
+    }
+
     /// Returns the text that is copied, in its quotes, if it is the only value that is.
     pub(super) fn copied_text<'f>(&self, frame: &'f str, found: &FoundValues) -> Option<&'f str> {
         let slots = self.slots.as_ref()?;
@@ -347,7 +360,7 @@ fn scalars(text: &str) -> Vec<JsonScalar<'_>> {
 mod tests {
     use super::*;
 
-    const LABELS: FrameLabels = FrameLabels { label_read: 3, label_written: 5 };
+    const LABELS: FrameLabels = FrameLabels { kind: EventType::TextMessageContent, label_read: 3, label_written: 5 };
 
     fn read(text: &str, time: &str) -> String {
         format!(r#"{{"type":"T","messageId":"m","delta":"{text}","timestamp":{time}}}"#)

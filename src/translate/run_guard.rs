@@ -5,12 +5,15 @@
 //! repairs violations with one obvious remedy, and drops unmatched starts and ends. The route chooses the mode
 //! ([`GuardMode`]).
 
+mod open_arguments;
+mod call_restarts;
 mod chunks;
 mod number_ids;
 mod recorded_conversation;
 mod strict_violation;
 
 use number_ids::NumberIds;
+use open_arguments::OpenArguments;
 pub use strict_violation::StrictViolation;
 
 use super::agent_error::AgentError;
@@ -115,6 +118,7 @@ pub(super) struct RunGuard {
     lanes: ChunkLanes,
     owners: ItemOwners,
     number_ids: NumberIds,
+    arguments: OpenArguments,
     pub(crate) conversation: ConversationState,
     ids: Option<RunIds>,
     /// thread and run ids from the agent
@@ -135,6 +139,7 @@ impl RunGuard {
             lanes: ChunkLanes::default(),
             owners: ItemOwners::default(),
             number_ids: NumberIds::new(client),
+            arguments: OpenArguments::default(),
             conversation: ConversationState::default(),
             ids,
             started_ids: [None, None],
@@ -243,6 +248,7 @@ impl RunGuard {
         // The owner determines the lane, and the lane determines the event sent.
         let event = self.resolve_owners(event, report);
         let event = self.assign_lane(event, report);
+        let Some(event) = self.follow_restart(event, report, next) else { return };
         match self.run.admit(&event) {
             Ok(()) => {
                 self.observe(&event);
@@ -256,8 +262,10 @@ impl RunGuard {
         self.lanes.observe(event);
         self.number_ids.observe(event);
         match event.kind {
+            EventType::ToolCallArgs | EventType::ToolCallEnd => self.arguments.observe(event),
             EventType::MessagesSnapshot => self.seed_owners(event.get(Field::Messages)),
             EventType::RunStarted => {
+                self.arguments = OpenArguments::default();
                 let input = event.get(Field::Input).and_then(json::parse_message);
                 self.seed_owners(input.as_ref().and_then(|input| get(input, Field::Messages)));
             }
@@ -377,7 +385,13 @@ impl RunGuard {
             }
             RunViolation::OtherOwner => self.admit_without(Field::SubagentRunId, event, report, next),
             RunViolation::UnknownParent => self.admit_without(Field::ParentSubagentRunId, event, report, next),
-            RunViolation::AlreadyOpen(_) | RunViolation::NotOpen(_) => report.count_loss(EventLoss::StrayBoundary),
+            RunViolation::AlreadyOpen(item) => {
+                report.count_loss(EventLoss::StrayBoundary);
+                if item == RunItem::ToolCall {
+                    self.arguments.restart(event);
+                }
+            }
+            RunViolation::NotOpen(_) => report.count_loss(EventLoss::StrayBoundary),
             RunViolation::AlreadyActive => report.count_loss(EventLoss::SecondStart),
             RunViolation::Ended(_) => report.count_loss(EventLoss::AfterTerminal),
         }

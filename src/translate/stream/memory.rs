@@ -21,7 +21,8 @@ impl Stream {
         let retained = retained_bytes.get_or_insert_with(|| {
             let reading = self.reader.kept_bytes() + self.reader.retained_bytes();
             let waiting = output.writer.buffered_bytes() + output.writer.bookkeeping_bytes();
-            reading + waiting + guard.retained_bytes + guard.conversation.retained_bytes
+            let run = guard.retained_bytes + guard.arguments_bytes() + guard.conversation.retained_bytes;
+            reading + waiting + run
         });
         self.frame_reader.heap_size() + *retained
     }

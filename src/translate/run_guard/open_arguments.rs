@@ -1,0 +1,212 @@
+//! The arguments of open calls, for calls that start again while they are open.
+//!
+//! Some agents send a start with each piece of a call's arguments, others send the whole call again. Every client adds
+//! arguments to the call with their id (`specs/ag-ui-1.0.md` §3.4), so what comes behind the second start decides:
+//! ```text
+//!   {"a"       START  :1}          ──▶  {"a":1}                           it goes on
+//!   {"a":1}    START  {"a":1}      ──▶  {"a":1}                           it repeats the arguments
+//!   {"ci       START  {"city":1}   ──▶  {"city":1}                        it repeats them, and goes on
+//!   {"a":1}    START  {"a":2}      ──▶  {"a":1} END  START {"a":2}        a call of its own
+//! ```
+
+use crate::codec::json;
+use crate::event::{Event, EventType, Field, IdMap, Json, JsonType};
+use crate::translate::memory_limits;
+
+/// Maximum bytes of arguments that are kept to compare them. A call with more goes on, whatever comes behind its second
+/// start.
+const TEXTS_LIMIT: usize = 16 << 10;
+
+/// Maximum number of starts of an open call behind which arguments are compared. Without it, the work would grow with
+/// the square of the arguments.
+const MAX_RESTARTS: u32 = 8;
+
+/// Cost of a call besides its arguments.
+const ENTRY_COST: usize = 128;
+
+/// The arguments of the open calls so far.
+#[derive(Debug, Default)]
+pub(super) struct OpenArguments {
+    calls: IdMap<CallArguments>,
+    /// the call of the last piece
+    last: Option<Json<'static>>,
+    /// number of calls that started again
+    restarted: usize,
+    bytes: usize,
+}
+
+#[derive(Debug, Default)]
+struct CallArguments {
+    /// with its escapes; `None` over the limit
+    text: Option<String>,
+    restarts: u32,
+    restart: Option<Box<CallRestart>>,
+}
+
+/// The second start of an open call, until what follows it differs from the arguments before it.
+#[derive(Debug)]
+struct CallRestart {
+    start: Event<'static>,
+    /// bytes of the arguments that were repeated
+    repeated: usize,
+}
+
+/// The meaning of a piece of arguments for the client's call.
+pub(super) enum ArgumentsPiece {
+    /// the client has it
+    Repeated,
+    /// the call goes on with this text
+    Continues(Json<'static>),
+    /// it is of another call, which has this text so far
+    Restarts { start: Event<'static>, text: Json<'static> },
+}
+
+impl OpenArguments {
+    pub(super) fn retained_bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) fn has_restarts(&self) -> bool {
+        self.restarted > 0
+    }
+
+    pub(super) fn observe(&mut self, event: &Event<'_>) {
+        let Some(id) = event.get(Field::ToolCallId) else { return };
+        if event.kind == EventType::ToolCallEnd {
+            return self.end(id);
+        }
+        let Some(delta) = event.get(Field::Delta) else { return };
+        if !self.calls.contains(id) {
+            let id = id.clone().into_owned();
+            self.bytes += ENTRY_COST;
+            let call = CallArguments { text: Some(String::new()), ..CallArguments::default() };
+            self.calls.insert(id, call);
+        }
+        if self.last.as_ref().is_none_or(|last| last != id) {
+            self.last = Some(id.clone().into_owned());
+        }
+        self.add(delta.unquoted());
+    }
+
+    /// Adds to the arguments of the call of the last piece. Returns the number of bytes that are kept.
+    pub(super) fn add(&mut self, piece: &str) -> usize {
+        let call = self.last.as_ref().and_then(|last| self.calls.get_mut(last));
+        let Some(CallArguments { text: kept @ Some(_), .. }) = call else { return 0 };
+        let Some(text) = kept else { return 0 };
+        if self.bytes + piece.len() > TEXTS_LIMIT {
+            self.bytes -= text.len();
+            *kept = None;
+            return 0;
+        }
+        text.push_str(piece);
+        self.bytes += piece.len();
+        piece.len()
+    }
+
+    fn end(&mut self, id: &Json<'_>) {
+        let Some(call) = self.calls.remove(id) else { return };
+        self.bytes -= ENTRY_COST + call.text.map_or(0, |text| text.len());
+        if let Some(restart) = call.restart {
+            self.forget(&restart);
+        }
+    }
+
+    fn forget(&mut self, restart: &CallRestart) {
+        self.restarted -= 1;
+        self.bytes -= memory_limits::event_cost(&restart.start);
+    }
+
+    /// Keeps the second start of an open call.
+    pub(super) fn restart(&mut self, start: Event<'_>) {
+        let call = self.calls.get_mut(start.get(Field::ToolCallId).unwrap_or(&Json::EMPTY_STRING));
+        let has_text = |call: &&mut CallArguments| call.text.as_ref().is_some_and(|text| !text.is_empty());
+        let Some(call) = call.filter(has_text).filter(|call| call.restarts < MAX_RESTARTS) else { return };
+        call.restarts += 1;
+        self.bytes += memory_limits::event_cost(&start);
+        self.restarted += 1;
+        let restart = Box::new(CallRestart { start: start.into_owned(), repeated: 0 });
+        if let Some(before) = call.restart.replace(restart) {
+            self.forget(&before);
+        }
+    }
+
+    /// Compares a piece of a call that started again with the arguments before that.
+    pub(super) fn compare(&mut self, event: &Event<'_>) -> Option<ArgumentsPiece> {
+        let call = self.calls.get_mut(event.get(Field::ToolCallId)?)?;
+        let delta = event.get(Field::Delta).filter(|delta| delta.json_type() == JsonType::String)?;
+        let (Some(before), Some(restart)) = (&call.text, &mut call.restart) else { return None };
+        let (piece, rest) = (delta.unquoted(), &before[restart.repeated..]);
+        if rest.starts_with(piece) {
+            restart.repeated += piece.len();
+            return Some(ArgumentsPiece::Repeated);
+        }
+        let restart = call.restart.take()?;
+        self.restarted -= 1;
+        self.bytes -= memory_limits::event_cost(&restart.start);
+        let quoted = |text: &str| Json::from_trusted(format!("\"{text}\""));
+        if let Some(more) = piece.strip_prefix(rest) {
+            return Some(ArgumentsPiece::Continues(quoted(more)));
+        }
+        let text = [&before[..restart.repeated], piece].concat();
+        let is_apart = is_object(before) || (is_object(&text) && !is_object(&[before, &*text].concat()));
+        let text = quoted(&text);
+        Some(match is_apart {
+            true => ArgumentsPiece::Restarts { start: restart.start, text },
+            false => ArgumentsPiece::Continues(text),
+        })
+    }
+}
+
+/// Returns true for escaped text that is a whole JSON object.
+fn is_object(text: &str) -> bool {
+    let text = Json::from_trusted(format!("\"{text}\""));
+    let object = text.text().unwrap_or_default();
+    object.trim_start().starts_with('{') && json::parse_value(&object).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(kind: EventType) -> Event<'static> {
+        Event::new(kind).with(Field::ToolCallId, Json::string("c"))
+    }
+
+    fn piece(text: &str) -> Event<'static> {
+        call(EventType::ToolCallArgs).with(Field::Delta, Json::string(text))
+    }
+
+    fn open(text: &str) -> OpenArguments {
+        let mut arguments = OpenArguments::default();
+        arguments.observe(&piece(text));
+        arguments
+    }
+
+    #[test]
+    fn forgets_what_it_kept_at_the_end() {
+        let mut arguments = open("{\"a\":\"\u{1f44d}");
+        arguments.restart(call(EventType::ToolCallStart));
+        arguments.restart(call(EventType::ToolCallStart));
+        assert!(matches!(arguments.compare(&piece("{\"a")), Some(ArgumentsPiece::Repeated)));
+        // An id may have escapes.
+        let end = Event::new(EventType::ToolCallEnd).with(Field::ToolCallId, Json::from_trusted(r#""\u0063""#));
+        arguments.observe(&end);
+        assert_eq!((arguments.retained_bytes(), arguments.restarted), (0, 0));
+    }
+
+    #[test]
+    fn compares_neither_long_arguments_nor_many_starts() {
+        let mut arguments = open(&"x".repeat(TEXTS_LIMIT));
+        arguments.restart(call(EventType::ToolCallStart));
+        assert_eq!(arguments.restarted, 0);
+        let mut arguments = open("{\"a\":");
+        for _ in 0..2 * MAX_RESTARTS {
+            arguments.restart(call(EventType::ToolCallStart));
+            let piece = piece("[");
+            if let Some(ArgumentsPiece::Continues(_)) = arguments.compare(&piece) {
+                arguments.observe(&piece);
+            }
+        }
+        assert_eq!(arguments.calls.get(&Json::string("c")).map(|call| call.restarts), Some(MAX_RESTARTS));
+    }
+}
