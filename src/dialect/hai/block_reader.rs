@@ -20,8 +20,8 @@ mod whole_text;
 
 use super::block_activity::{BlockNumbers, OutputBlock};
 use super::blocks::{
-    BlockText, DeltaContent, OUTPUT, REST, STRING, TEXT, carry_delta, is_scalar, parse_delta, read_scalar,
-    split_braces, take_text,
+    BlockText, DeltaContent, OUTPUT, REST, STRING, carry_delta, is_scalar, parse_delta, read_scalar, split_braces,
+    take_text,
 };
 use super::cut_block::{CutBlock, CutRead};
 use super::joined_blocks::parse_joined_blocks;
@@ -164,9 +164,7 @@ impl BlockReader {
             return self.read_blocks(&event, own, &delta, &blocks, dialect, sink);
         }
         if event.get(Field::Delta).is_some_and(|delta| delta.json_type() == JsonType::String) {
-            if *self.uses_blocks.get_or_insert(false) {
-                carry::add_note(&mut own, TEXT);
-            }
+            self.uses_blocks.get_or_insert(false);
             self.read_text(event, own, dialect, sink);
             return Ok(());
         }

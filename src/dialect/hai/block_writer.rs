@@ -2,7 +2,7 @@
 
 use super::block_activity::{BlockNumbers, OutputBlock, WHOLE_BLOCK};
 use super::blocks::{
-    STRING, TEXT, build_delta, build_text_output, build_thinking, has_block_members, has_braces, is_activity_block,
+    STRING, build_delta, build_text_output, build_thinking, has_block_members, has_braces, is_activity_block,
     take_block_members, take_scalar, to_stored_content,
 };
 use super::continued_texts::ContinuedTexts;
@@ -65,9 +65,7 @@ impl BlockWriter {
             take_scalar(&mut parts.extensions);
             return crate::event::set(&mut parts.members, MemberKey::Known(Field::Delta), string);
         }
-        let blocks = has_block_members(&parts.extensions);
-        let string = carry::take(&mut parts.extensions, TEXT).is_some();
-        if (content == TextFormat::String || string) && !blocks {
+        if content == TextFormat::String && !has_block_members(&parts.extensions) {
             if let Some(scalar) = take_scalar(&mut parts.extensions) {
                 crate::event::set(&mut parts.members, MemberKey::Known(Field::Delta), scalar);
             }

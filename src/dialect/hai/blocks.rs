@@ -24,8 +24,6 @@ const VALUE: &str = "$value";
 pub(super) const DELTA: &str = "$delta";
 pub(super) const OUTPUT: &str = "$output";
 pub(super) const DATA: &str = "$data";
-/// Marks text that was a string, although the run's first text was a block.
-pub(super) const TEXT: &str = "$text";
 
 /// Stores the text of an event of which a frame has the first piece, under `extra["ag-ui"]`.
 pub(super) const WHOLE: &str = "$whole";
@@ -321,7 +319,7 @@ pub(super) fn has_block_members(own: &Members<'_>) -> bool {
 
 /// Returns true if a note has the form in which the dialect sent the text.
 pub(super) fn has_original_form(own: &Members<'_>) -> bool {
-    has_block_members(own) || [STRING, REST, TEXT].iter().any(|note| find_member(own, note).is_some())
+    has_block_members(own) || [STRING, REST].iter().any(|note| find_member(own, note).is_some())
 }
 
 /// Removes the members of a block that is restored as a whole.

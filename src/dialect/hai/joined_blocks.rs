@@ -88,8 +88,11 @@ fn parse_joined(text: &str) -> Option<Vec<Json<'static>>> {
     json::parse_listed_values(&json::parse_value(&text)?).map(owned)
 }
 
-/// Completes a block: "包含type和data/content字段" (§4.2), or a part of AG-UI.
+/// Completes a block: "包含type和data/content字段" (§4.2), or a part of AG-UI. A string is its text (a guess).
 fn to_block(value: Json<'static>) -> Option<Json<'static>> {
+    if value.json_type() == JsonType::String {
+        return Some(text_block(&value));
+    }
     let members = json::parse_members(&value)?;
     if find_member(&members, block::OUTPUT).is_some() {
         return Some(value);

@@ -4,7 +4,7 @@
 use super::BlockReader;
 use crate::dialect::adapter::CanonicalSink;
 use crate::dialect::carry;
-use crate::dialect::hai::blocks::{STRING, TEXT};
+use crate::dialect::hai::blocks::STRING;
 use crate::dialect::hai::cut_block::{CutBlock, CutRead};
 use crate::event::{Event, Field, Json, JsonType, Members};
 
@@ -55,10 +55,8 @@ impl BlockReader {
     /// Sends the held pieces as text.
     pub(super) fn release_cut_block(&mut self, dialect: &str, sink: &mut dyn CanonicalSink) {
         let Some(cut) = self.cut.take() else { return };
-        for (event, mut own) in cut.into_pieces() {
-            if *self.uses_blocks.get_or_insert(false) {
-                carry::add_note(&mut own, TEXT);
-            }
+        self.uses_blocks.get_or_insert(false);
+        for (event, own) in cut.into_pieces() {
             self.read_text(event, own, dialect, sink);
         }
     }
