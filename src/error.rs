@@ -362,6 +362,13 @@ impl Rejection {
         self.detail.as_deref().unwrap_or_else(|| self.kind.text())
     }
 
+    /// Returns the message and the hint as sentences.
+    pub(crate) fn message_and_hint(&self) -> String {
+        let message = self.message();
+        let stop = if message.ends_with('.') { "" } else { "." };
+        format!("{message}{stop} {}", self.hint())
+    }
+
     /// Returns the internal cause, or else the explanation that replaces the row's text.
     pub(crate) fn logged_cause(&self) -> Option<&str> {
         self.cause.as_deref().or(self.detail.as_deref())

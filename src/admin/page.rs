@@ -18,6 +18,8 @@ const FILES: &[(&str, &str)] = page_files![
     "dom.mjs",
     "filter.mjs",
     "filter_box.mjs",
+    "gateway.zh.mjs",
+    "gateway_texts.mjs",
     "golden_case.mjs",
     "icon.svg",
     "index.html",
@@ -70,6 +72,8 @@ fn media_type(name: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::FILES;
+    use crate::error::RejectionKind;
+    use crate::event::{EventLoss, EventRepair};
 
     #[test]
     fn every_file_of_the_page_is_served() {
@@ -78,5 +82,17 @@ mod tests {
         let mut names: Vec<String> = files.map(|name| name.into_string().expect("UTF-8")).collect();
         names.sort();
         assert_eq!(names, FILES.iter().map(|(name, _)| *name).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn sentences_of_the_tables_have_a_chinese_form() {
+        let (_, chinese) = FILES.iter().find(|(name, _)| *name == "gateway.zh.mjs").expect("the sentences");
+        let findings = |description: &'static str, rule: Option<&'static str>| std::iter::once(description).chain(rule);
+        let repairs = EventRepair::ALL.iter().flat_map(|one| findings(one.description(), one.rule()));
+        let losses = EventLoss::ALL.iter().flat_map(|one| findings(one.description(), one.rule()));
+        let rejections = RejectionKind::ALL.iter().flat_map(|kind| [kind.text(), kind.hint()]);
+        for sentence in repairs.chain(losses).chain(rejections) {
+            assert!(chinese.contains(&format!("\n  \"{sentence}\":")), "{sentence:?} lacks a Chinese form");
+        }
     }
 }

@@ -29,4 +29,7 @@ pub(super) struct RunLine {
     pub(super) body_form: Option<String>,
     /// bytes of the agent that the gateway did not keep
     pub(super) missed_bytes: u64,
+    /// they are protobuf, which cannot be redacted
+    #[serde(default)]
+    pub(super) withheld: bool,
 }

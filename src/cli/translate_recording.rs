@@ -146,7 +146,8 @@ impl RecordingJob<'_> {
         match end {
             RecordingEnd::Ended { missed_bytes: 0 } => {}
             RecordingEnd::Ended { missed_bytes } => self.report(format_args!(
-                "{missed_bytes} more bytes of the agent were not kept; raise `inspect.run_bytes` of the gateway"
+                "{missed_bytes} more bytes of the agent were not kept: `inspect.run_bytes` of the gateway was reached, or the \
+                 agent sent protobuf on a route with `redact`"
             )),
             RecordingEnd::Running => self.report("the run went on after it was recorded"),
             RecordingEnd::Gone => self.report(

@@ -113,8 +113,9 @@ impl RunAligner {
         }
     }
 
-    /// Adds a row for what was not kept of a run, with the event of which the beginning is.
-    pub(crate) fn end_kept_part(&mut self, at_ms: u64, missed: u64, rows: &mut Vec<AlignedRow>) {
+    /// Adds a row for what was not kept of a run, with the event of which the beginning is. It is `withheld` if it
+    /// cannot be redacted, and otherwise too much.
+    pub(crate) fn end_kept_part(&mut self, at_ms: u64, missed: u64, withheld: bool, rows: &mut Vec<AlignedRow>) {
         let cut = match self.frames.finish() {
             SseStep::Frame(frame) => {
                 let event = agent_event(&frame, self.agent);
@@ -122,8 +123,12 @@ impl RunAligner {
             }
             SseStep::Failed(_) | SseStep::More => None,
         };
-        let note =
-            format!("the inspector kept nothing of the agent's next {missed} bytes: a limit of `inspect` was reached");
+        let cause = if withheld {
+            "the route has `redact`, which cannot search protobuf"
+        } else {
+            "a limit of `inspect` was reached"
+        };
+        let note = format!("the inspector kept nothing of the agent's next {missed} bytes: {cause}");
         self.push_row(at_ms, cut, RowCause::Mark, Some(&note), rows);
         if let Some(row) = rows.last_mut() {
             row.cause = RowCause::Mark;

@@ -101,7 +101,14 @@ pub(super) struct SeenTypes {
 impl SeenTypes {
     /// Adds the types that were counted since the last report.
     pub(super) fn add(&mut self, dialect: &'static str, counts: &EventCounts) {
-        let bits = counts.nonzero().fold(0, |bits, (at, _)| bits | label_bit(at));
+        self.add_bits(dialect, counts.nonzero().fold(0, |bits, (at, _)| bits | label_bit(at)));
+    }
+
+    pub(super) fn add_all(&mut self, others: &SeenTypes) {
+        others.dialects.iter().for_each(|(dialect, bits)| self.add_bits(dialect, *bits));
+    }
+
+    fn add_bits(&mut self, dialect: &'static str, bits: u128) {
         match self.dialects.iter_mut().find(|(own, _)| *own == dialect) {
             Some((_, own)) => *own |= bits,
             None => self.dialects.push((dialect, bits)),
@@ -134,6 +141,8 @@ pub(super) struct CaptureLog {
     missed_bytes: u64,
     /// true once a step was not kept, so that no later one may be
     is_full: bool,
+    /// true if the body cannot be redacted, and is not kept for that reason
+    is_withheld: bool,
     pub(super) facts: RunFacts,
     pub(super) types: SeenTypes,
     /// increases with every change
@@ -205,6 +214,11 @@ impl CapturedRun {
         (log.steps.body_bytes() as u64, log.missed_bytes)
     }
 
+    /// Returns whether the body is not kept because it cannot be redacted, rather than for a limit.
+    pub(crate) fn is_withheld(&self) -> bool {
+        self.log.lock().is_withheld
+    }
+
     /// Returns what is unusual about the form of the agent's stream, but permitted.
     pub(crate) fn body_form(&self) -> Option<&'static str> {
         let log = self.log.lock();
@@ -239,6 +253,13 @@ impl CapturedRun {
         self.log.lock().charged
     }
 
+    /// Gives the run's memory back to the budget, before it is freed, and returns how much.
+    pub(super) fn release_budget(&self) -> usize {
+        let charged = std::mem::take(&mut self.log.lock().charged);
+        self.budget.release(charged);
+        charged
+    }
+
     pub(super) fn since_start(&self, now_ms: i64) -> u64 {
         u64::try_from(now_ms - self.head.started_ms).unwrap_or(0)
     }
@@ -268,16 +289,17 @@ impl CapturedRun {
         log.steps.push(now_ms, step, bytes);
     }
 
-    /// Counts bytes that are not kept.
-    pub(super) fn miss(&self, bytes: usize) {
+    /// Counts bytes of a body that cannot be redacted.
+    pub(super) fn withhold(&self, bytes: usize) {
         let mut log = self.log.lock();
-        log.is_full = true;
+        // Without it, later steps would be translated as if the agent had sent nothing.
+        (log.is_withheld, log.is_full) = (true, true);
         log.missed_bytes += bytes as u64;
     }
 }
 
 impl Drop for CapturedRun {
     fn drop(&mut self) {
-        self.budget.release(self.log.get_mut().charged);
+        self.release_budget();
     }
 }

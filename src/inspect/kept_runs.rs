@@ -7,10 +7,14 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 /// Time after which a beginning run evicts those that are too old.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Memory of evicted runs that takes some microseconds to free.
+const FREED_AT_ONCE: usize = 64 << 10;
 
 #[derive(Debug)]
 struct RunIndex {
@@ -68,6 +72,7 @@ impl KeptRuns {
         }
         index.by_id.insert(run.id, run);
         drop(index);
+        free(evicted);
     }
 
     /// Records that a run has ended, so that it may be evicted.
@@ -81,7 +86,9 @@ impl KeptRuns {
         let mut index = self.index.lock();
         let evicted = index.ended.remove_of_most_bytes().and_then(|id| index.by_id.remove(&id));
         drop(index);
-        evicted.is_some()
+        let is_evicted = evicted.is_some();
+        free(evicted.into_iter().collect());
+        is_evicted
     }
 
     /// Lists the runs in the order of their beginning.
@@ -101,5 +108,15 @@ impl KeptRuns {
 
     pub(super) fn find(&self, id: u64) -> Option<Arc<CapturedRun>> {
         self.index.lock().by_id.get(&id).cloned()
+    }
+}
+
+/// Frees runs that another one evicts, which has a client that waits: much memory is freed by another thread.
+fn free(evicted: Vec<Arc<CapturedRun>>) {
+    let bytes: usize = evicted.iter().map(|run| run.release_budget()).sum();
+    if let Ok(runtime) = Handle::try_current()
+        && bytes > FREED_AT_ONCE
+    {
+        drop(runtime.spawn_blocking(move || drop(evicted)));
     }
 }

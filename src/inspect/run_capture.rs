@@ -1,7 +1,7 @@
 //! The side of a captured run that the run itself has.
 
 use super::capture_step::CaptureStep;
-use super::captured_run::{CapturedRun, RunEnd, RunFacts};
+use super::captured_run::{CapturedRun, RunEnd, RunFacts, SeenTypes};
 use super::kept_runs::KeptRuns;
 use super::redaction::BodyRedactor;
 use crate::codec::Framing;
@@ -21,11 +21,13 @@ pub(crate) struct RunCapture {
     pub(super) redactor: Option<BodyRedactor>,
     /// set if the body cannot be redacted
     is_withheld: AtomicBool,
+    /// copied to the run with its next facts, so that a write locks the log once
+    types: SeenTypes,
 }
 
 impl RunCapture {
     pub(super) fn new(run: Arc<CapturedRun>, kept: Arc<KeptRuns>, redactor: Option<BodyRedactor>) -> RunCapture {
-        RunCapture { run, kept, redactor, is_withheld: AtomicBool::new(false) }
+        RunCapture { run, kept, redactor, is_withheld: AtomicBool::new(false), types: SeenTypes::default() }
     }
 
     pub(crate) fn timeline(&self) -> Arc<RunTimeline> {
@@ -44,7 +46,7 @@ impl RunCapture {
     pub(crate) fn record_read(&self, now_ms: i64, bytes: &[u8]) {
         match &self.redactor {
             None => self.append(now_ms, CaptureStep::Read(bytes.len()), bytes),
-            Some(_) if self.is_withheld.load(Ordering::Relaxed) => self.run.miss(bytes.len()),
+            Some(_) if self.is_withheld.load(Ordering::Relaxed) => self.run.withhold(bytes.len()),
             Some(redactor) => self.record_redacted(now_ms, &redactor.redact(bytes)),
         }
     }
@@ -72,18 +74,18 @@ impl RunCapture {
     }
 
     /// Records the types of the events that were counted since the last report.
-    pub(crate) fn record_types(&self, report: &TranslationReport) {
-        let mut log = self.run.log.lock();
+    pub(crate) fn record_types(&mut self, report: &TranslationReport) {
         for switch in &report.dialect_switches {
-            log.types.add(switch.from_dialect, &switch.events_read);
+            self.types.add(switch.from_dialect, &switch.events_read);
         }
-        log.types.add(report.agent, &report.events_read);
-        log.types.add(report.client, &report.events_written);
+        self.types.add(report.agent, &report.events_read);
+        self.types.add(report.client, &report.events_written);
     }
 
     /// Replaces everything but the end, which [`RunCapture::record_end`] sets.
     pub(crate) fn update_facts(&self, facts: RunFacts) {
         let mut log = self.run.log.lock();
+        log.types.add_all(&self.types);
         let end = log.facts.end.take();
         log.facts = RunFacts { end, ..facts };
         log.version += 1;

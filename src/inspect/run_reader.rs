@@ -53,7 +53,7 @@ impl RunReader {
                 if missed == 0 || std::mem::replace(&mut self.is_done, true) {
                     return ReaderStep::Ended;
                 }
-                self.aligner.end_kept_part(self.at_ms, missed, &mut rows);
+                self.aligner.end_kept_part(self.at_ms, missed, run.is_withheld(), &mut rows);
             }
             for (LogEntry { now_ms, step }, body) in batch.entries() {
                 self.at_ms = run.since_start(*now_ms);

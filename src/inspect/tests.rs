@@ -4,6 +4,7 @@ use super::capture_step::CaptureStep;
 use super::captured_run::RunHead;
 use super::recorded_run::{RecordedItem, RecordedRun};
 use super::recording::{RecordingEnd, RecordingLine};
+use super::redaction::Redaction;
 use super::replayed_stream::ReplayedStream;
 use super::row::{AlignedRow, RowCause};
 use super::run_capture::RunCapture;
@@ -14,7 +15,7 @@ use super::stream_settings::StreamSettings;
 use crate::codec::Framing;
 use crate::codec::sse::SseLimits;
 use crate::config::dialect_text::parse_dialect;
-use crate::config::inspect::{CaptureMode, InspectConfig};
+use crate::config::inspect::{CaptureMode, InspectConfig, PathStep, RedactRule};
 use crate::dialect::ThreadState;
 use crate::inspect::CapturedRequests;
 use crate::telemetry::{Metrics, RunTimeline};
@@ -326,4 +327,39 @@ fn the_beginning_of_an_event_that_does_not_fit_is_shown() {
     assert_eq!(last.agent.as_ref().and_then(|agent| agent.kind.as_deref()), Some("STATE_SNAPSHOT"));
     let missed = store.find(1).expect("kept").kept_and_missed().1;
     assert!(last.note.as_ref().is_some_and(|note| note.contains(&format!(" {missed} bytes"))), "{last:?}");
+}
+
+#[test]
+fn protobuf_that_cannot_be_redacted_is_named_as_the_cause() {
+    let store = store();
+    let timeline = RunTimeline::new(Instant::now(), false);
+    let settings = settings("ag-ui", "ag-ui", RunIds::new("t", "r"));
+    let rules = Redaction::new(&[RedactRule::Path(vec![PathStep::Member("key".to_owned())])]);
+    let capture = store.begin_run(head("chat"), settings, ConversationState::default(), timeline, None, rules);
+    capture.record_step(STARTED_MS, CaptureStep::Responded(Framing::Proto));
+    capture.record_read(STARTED_MS, &[0; 77]);
+    capture.record_step(STARTED_MS, CaptureStep::BodyEnded);
+    capture.record_end("finished", None, None);
+    let rows = rows(&store, 1);
+    let notes: Vec<_> = rows.iter().map(|row| (row.client.len(), row.note.as_deref().unwrap_or_default())).collect();
+    let note =
+        "the inspector kept nothing of the agent's next 77 bytes: the route has `redact`, which cannot search protobuf";
+    assert_eq!(notes, [(0, note)]);
+    assert!(store.find(1).expect("kept").is_withheld());
+}
+
+#[tokio::test]
+async fn an_evicted_run_gives_its_memory_to_the_next_one_before_it_is_freed() {
+    let store = store();
+    let large = begin(&store, "chat");
+    read(&large, BYTES * 3 / 4);
+    large.record_end("finished", None, None);
+    // A reader has it still.
+    let evicted = store.find(1).expect("kept");
+    let next = begin(&store, "chat");
+    read(&next, BYTES * 3 / 4);
+    assert_eq!((ids(&store), store.find(2).expect("kept").kept_and_missed().1), (vec![2], 0));
+    let used = store.used_bytes();
+    drop((large, evicted));
+    assert_eq!(store.used_bytes(), used);
 }

@@ -128,7 +128,7 @@ impl RunErrorWriter {
         let mut stream = Stream::new(self.client, self.client, None, Default::default());
         stream.write_as(self.framing);
         // A streaming client sees none of the response headers.
-        let message = format!("{} {} (request {request_id})", rejection.message(), rejection.hint());
+        let message = format!("{} (request {request_id})", rejection.message_and_hint());
         stream.fail(rejection.kind.code(), &message, now_millis(), &mut out);
         responses::run_error_stream(rejection, out, self.framing)
     }

@@ -45,8 +45,7 @@ impl CapturedRequest {
         self.head.caller = caller.identity().map(|identity| identity.subject.clone());
         let (captures, conversation) = (self.captures, ConversationState::default());
         let run = captures.begin_run(self.head, self.settings, conversation, self.timeline, None, None);
-        let message = format!("{} {}", rejection.message(), rejection.hint());
-        run.record_end("refused", Some(rejection.kind.code().to_owned()), Some(message));
+        run.record_end("refused", Some(rejection.kind.code().to_owned()), Some(rejection.message_and_hint()));
     }
 }
 

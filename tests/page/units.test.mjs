@@ -5,9 +5,11 @@ import { BothSides } from "../../src/admin/page/both_sides.mjs";
 import { ClientFold } from "../../src/admin/page/client_fold.mjs";
 import { Conversation } from "../../src/admin/page/conversation.mjs";
 import { complete, glob, parseFilter } from "../../src/admin/page/filter.mjs";
+import { translated } from "../../src/admin/page/gateway_texts.mjs";
 import { compareMembers, jsonText, readJson } from "../../src/admin/page/json_members.mjs";
 import { applyPatch } from "../../src/admin/page/json_patch.mjs";
 import en from "../../src/admin/page/messages.en.mjs";
+import { chooseLanguage } from "../../src/admin/page/messages.mjs";
 import zh from "../../src/admin/page/messages.zh.mjs";
 import { growth, parseMetrics, quantileOf, samplesOf, sumBy } from "../../src/admin/page/metrics.mjs";
 import { goldenCase, tarOf } from "../../src/admin/page/golden_case.mjs";
@@ -350,4 +352,24 @@ test("proposes an answer that its schema allows, and sends what is no JSON as a 
   assert.deepEqual(exampleOf(schema), { ok: true, why: "", n: 0, size: "s", at: 3 });
   assert.equal(exampleOf({}), null);
   assert.deepEqual([payloadOf('{"ok":false}'), payloadOf("yes, please"), payloadOf("")], [{ ok: false }, "yes, please", ""]);
+});
+
+test("shows the gateway's sentences in Chinese, with what they name, and leaves others as they are", () => {
+  const refusal = "The request carries no credential; the route requires an API key in `x-api-key`. Send a credential of a kind that the route accepts.";
+  assert.equal(translated(refusal), refusal);
+  Object.assign(globalThis, { localStorage: { getItem: () => "zh" }, document: { documentElement: {} } });
+  chooseLanguage();
+  const forms = {
+    [refusal]: "请求没有凭据；该路由需要 `x-api-key` 中的 API key。请发送该路由接受的凭据。",
+    "a required member is present": "必需成员存在",
+    "The rate limit chat is exhausted: 5 requests per 1s, with bursts of up to 7. Retry in 3 s.":
+      "速率限制 chat 已用完：每 1s 允许 5 个请求，突发最多 7 个。请在 3 秒后重试。",
+    "the inspector kept nothing of the agent's next 77 bytes: a limit of `inspect` was reached":
+      "检查器没有保留智能体接下来的 77 字节：已达到 `inspect` 的限制",
+    "RUN_FINISHED breaks the rule that a run is started only once (second_start).": "RUN_FINISHED 违反了规则“运行只开始一次”（second_start）。",
+    "Nobody knows this. The credential has expired.": "Nobody knows this. 凭据已过期。",
+    "Nobody knows this": "Nobody knows this",
+    "": "",
+  };
+  for (const [english, chinese] of Object.entries(forms)) assert.equal(translated(english), chinese);
 });

@@ -43,8 +43,10 @@ pub(super) struct RunOverview {
     /// what is unusual about the form of the agent's stream
     body_form: Option<&'static str>,
     kept_bytes: u64,
-    /// bytes of the agent that were not kept, since a limit was reached
+    /// bytes of the agent that were not kept
     missed_bytes: u64,
+    /// they are protobuf, which cannot be redacted; otherwise a limit was reached
+    withheld: bool,
 }
 
 impl RunOverview {
@@ -79,6 +81,7 @@ impl RunOverview {
             body_form: run.body_form(),
             kept_bytes,
             missed_bytes,
+            withheld: run.is_withheld(),
         }
     }
 }
@@ -161,6 +164,7 @@ fn timeline(run: &CapturedRun, summary: &RunOverview) -> Vec<TimelineMark> {
         times: moment.times,
         until_ms: fine_ms(moment.until),
     }));
+    let mut first_byte_ms = 0;
     let mut last_read = None;
     for (at_ms, step) in run.step_times() {
         match step {
@@ -170,7 +174,10 @@ fn timeline(run: &CapturedRun, summary: &RunOverview) -> Vec<TimelineMark> {
             CaptureStep::Followed(_) => marks.push(mark(at_ms, "accepted", None)),
             CaptureStep::Read(_) => {
                 match last_read {
-                    None => marks.push(mark(at_ms, "first_byte", summary.body_form.map(str::to_owned))),
+                    None => {
+                        first_byte_ms = at_ms;
+                        marks.push(mark(at_ms, "first_byte", summary.body_form.map(str::to_owned)));
+                    }
                     Some(before) if at_ms - before >= millis(SHOWN_GAP) => {
                         marks.push(TimelineMark { until_ms: at_ms as f64, ..mark(before, "silence", None) });
                     }
@@ -184,7 +191,8 @@ fn timeline(run: &CapturedRun, summary: &RunOverview) -> Vec<TimelineMark> {
             CaptureStep::Cancelled => marks.push(mark(at_ms, "cancelled", None)),
         }
     }
-    marks.extend(summary.first_event_ms.map(|at_ms| mark(at_ms, "first_event", None)));
+    // It is of another clock than the steps, whose first byte is its cause.
+    marks.extend(summary.first_event_ms.map(|at_ms| mark(at_ms.max(first_byte_ms), "first_event", None)));
     marks.extend(summary.outcome.map(|outcome| mark(summary.duration_ms, "end", Some(outcome.to_owned()))));
     // The steps have whole milliseconds, rounded down; the moments within one were before them.
     marks.sort_by(|one, other| one.at_ms.floor().total_cmp(&other.at_ms.floor()));

@@ -28,6 +28,7 @@
  * @property {string[]} types   of both sides' events
  * @property {number} kept_bytes
  * @property {number} missed_bytes
+ * @property {boolean} [withheld]  they are protobuf, which cannot be redacted
  *
  * @typedef {{ at_ms: number, name: string, detail?: string | null, times?: number, until_ms?: number }} Moment
  *

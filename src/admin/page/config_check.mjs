@@ -1,6 +1,7 @@
 // What the gateway does with a request to a path, and what it says of its configuration file.
 import { request } from "./api.mjs";
 import { button, element, longText, put, table } from "./dom.mjs";
+import { translated } from "./gateway_texts.mjs";
 import { say, sayName } from "./messages.mjs";
 
 /** @typedef {import("./dom.mjs").Child} Child */
@@ -43,14 +44,14 @@ export function explainCard(signal) {
 export function explanationOf({ outcome, route }) {
   const [[kind, value]] = Object.entries(outcome);
   if (kind === "no_route") return [refusalOf(value[0]), element("p", {}, value[1])];
-  const conditions = [value].flat().join("; ");
+  const conditions = [value].flat().map(translated).join("; ");
   const key = kind === "passes" && conditions !== "" ? "passes_if" : kind;
   const first = kind === "refused" ? refusalOf(value)
     : element("p", {}, element("b", {}, sayName("explain", key)), " ", conditions);
   const facts = element("p", {}, say("explain.route", { name: route.name, purpose: route.purpose,
     client: route.client.configured, agent: route.agent.configured }));
   const gates = route.gates.map((/** @type {{ gate: string, verdict: Verdict, requirements: string[] }} */ one) =>
-    [one.gate, verdictOf(one.verdict), one.requirements.join("; ")]);
+    [sayName("moment", one.gate), verdictOf(one.verdict), one.requirements.map(translated).join("; ")]);
   const head = ["gate", "verdict", "requires"].map((name) => sayName("explain", name));
   return [first, facts, table(say("explain.gates"), head, gates),
     element("details", {}, element("summary", {}, say("explain.more")),
@@ -59,7 +60,7 @@ export function explanationOf({ outcome, route }) {
 
 /** @param {Refusal} refusal */
 function refusalOf({ status, code, message, hint }) {
-  return element("p", { class: "loss" }, element("b", {}, `${status} ${code}`), `${message} `, element("i", {}, hint));
+  return element("p", { class: "loss" }, element("b", {}, `${status} ${code}`), `${translated(message)} `, element("i", {}, translated(hint)));
 }
 
 /** @param {Verdict} verdict */
@@ -68,7 +69,7 @@ function verdictOf(verdict) {
   const level = { passes: "good", refuses: "bad" }[kind] ?? "plain";
   const sign = { passes: "\u2713", refuses: "\u2715" }[kind] ?? "?";
   return element("span", { class: `level ${level}` }, element("i", { class: "sign", "aria-hidden": "true" }, sign),
-    `${sayName("explain", kind)} ${typeof text === "string" ? text : text.code}`);
+    `${sayName("explain", kind)} ${typeof text === "string" ? translated(text) : text.code}`);
 }
 
 /** @param {AbortSignal} signal */

@@ -75,6 +75,7 @@ export default {
   "filter.is": "remarkable: repaired, lost, noted, or made by the gateway",
   "filter.row": "number of the row: >100",
   "filter.at": "time since the start: >500ms",
+  "filter.nothing": "Nothing passes the filter.",
   "word.failed": "ended by a failure",
 
   "run.title": "Run on {route}",
@@ -134,6 +135,7 @@ export default {
   "verdict.wait": "Nothing came for {time} before row {n}.",
   "verdict.largest": "The largest event has {size}: {type} at row {n}.",
   "verdict.missed_bytes": "{size} of this run were not recorded: more than `inspect.run_bytes` allows for one run, or `inspect.bytes` for all.",
+  "verdict.withheld": "{size} of this run were not recorded: they are protobuf, which `redact` of the route cannot search.",
   "verdict.missed_rows": "{count} rows were not sent, because this page was slow.",
   "verdict.mode_events": "Only events are recorded on this route: no requests.",
 
@@ -142,6 +144,7 @@ export default {
   "rows.next": "Next remarkable",
   "rows.count": "{rows} rows",
   "rows.filtered": "{lines} lines of {rows} rows",
+  "rows.none": "No events: the gateway refused the request before it called the agent. The timeline shows which check did.",
   "row.n": "Row",
   "row.at": "Time",
   "row.agent": "Agent sent",
@@ -265,6 +268,8 @@ export default {
   "moment.body_ended": "agent ended its stream",
   "moment.failed": "gateway ended the run",
   "moment.cancelled": "run stopped",
+  "verdict.gate.passed": "passed:",
+  "verdict.gate.refused": "refused:",
   "verdict.body_form": "The agent's stream {form}, which is permitted.",
   "outcome.refused": "refused",
   "verdict.outcome.refused": "The gateway refused the request; the agent did not see it.",

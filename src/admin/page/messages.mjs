@@ -1,5 +1,4 @@
-// The words of the page, in the language of the reader. What the gateway itself writes (messages of errors, help of
-// repairs and losses) is English and is shown as it is.
+// The words of the page, in the language of the reader; `gateway_texts.mjs` has those that the gateway itself writes.
 import en from "./messages.en.mjs";
 import zh from "./messages.zh.mjs";
 
@@ -23,6 +22,8 @@ export function switchLanguage() {
   localStorage.setItem(LANGUAGE_KEY, language === "zh" ? "en" : "zh");
   chooseLanguage();
 }
+
+export const isChinese = () => language === "zh";
 
 /**
  * Returns a text of the page with its `{names}` filled in.

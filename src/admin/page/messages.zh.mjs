@@ -76,6 +76,7 @@ export default {
   "filter.is": "remarkable：被修复、丢失、有备注或由网关生成",
   "filter.row": "行号：>100",
   "filter.at": "距开始的时间：>500ms",
+  "filter.nothing": "没有符合筛选条件的内容。",
   "word.failed": "因故障结束",
 
   "run.title": "{route} 上的运行",
@@ -135,6 +136,7 @@ export default {
   "verdict.wait": "第 {n} 行之前有 {time} 没有任何数据。",
   "verdict.largest": "最大的事件有 {size}：第 {n} 行的 {type}。",
   "verdict.missed_bytes": "此运行有 {size} 未记录：超过了单次运行的 `inspect.run_bytes`，或全部运行的 `inspect.bytes`。",
+  "verdict.withheld": "此运行有 {size} 未记录：内容为 protobuf，路由的 `redact` 无法在其中查找。",
   "verdict.missed_rows": "因页面太慢，有 {count} 行未发送。",
   "verdict.mode_events": "此路由只记录事件，不记录请求。",
 
@@ -143,6 +145,7 @@ export default {
   "rows.next": "下一处异常",
   "rows.count": "{rows} 行",
   "rows.filtered": "{lines} 条，共 {rows} 行",
+  "rows.none": "没有事件：网关在调用智能体之前就拒绝了请求。时间线显示是哪项检查。",
   "row.n": "行",
   "row.at": "时间",
   "row.agent": "智能体发送",
@@ -266,6 +269,8 @@ export default {
   "moment.body_ended": "智能体结束了流",
   "moment.failed": "网关结束了运行",
   "moment.cancelled": "运行被停止",
+  "verdict.gate.passed": "通过：",
+  "verdict.gate.refused": "拒绝：",
   "verdict.body_form": "智能体的流的形式（允许）：{form}。",
   "outcome.refused": "被拒绝",
   "verdict.outcome.refused": "网关拒绝了该请求，智能体没有收到它。",

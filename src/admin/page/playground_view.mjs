@@ -1,5 +1,6 @@
 // The playground: writes to a route as one of its clients, and shows the conversation as a chat and as events.
 import { button, element, longText, onKeys, put, putChanged } from "./dom.mjs";
+import { translated } from "./gateway_texts.mjs";
 import { readJson } from "./json_members.mjs";
 import { say, sayName } from "./messages.mjs";
 import { count } from "./numbers.mjs";
@@ -209,8 +210,8 @@ function statusOf(store) {
 function refusalOf(text) {
   const problem = /** @type {any} */ (readJson(text));
   if (typeof problem?.code !== "string") return longText(text);
-  return element("div", { class: "loss" }, element("b", {}, problem.code), `${problem.detail ?? problem.title ?? ""} `,
-    element("i", {}, problem.hint ?? ""));
+  return element("div", { class: "loss" }, element("b", {}, problem.code), `${translated(problem.detail ?? problem.title ?? "")} `,
+    element("i", {}, translated(problem.hint ?? "")));
 }
 
 /** The events, and the request as it is sent, which can be edited and sent again. */
@@ -254,7 +255,7 @@ function sidePane() {
     for (const [name, input] of Object.entries(fields))
       input.value = session.draft[/** @type {keyof typeof session.draft} */ (name)];
     put(losses, ...(session.composed?.losses ?? []).map(({ label, help }) =>
-      element("p", { class: "loss" }, element("b", {}, label), help)));
+      element("p", { class: "loss" }, element("b", {}, label), translated(help))));
   }
 
   return { root: element("section", { class: "card play-side", "aria-label": say("play.parts") }, parts.root), draw };

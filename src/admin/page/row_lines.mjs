@@ -1,5 +1,6 @@
 // Draws the rows of a run in two columns: what the agent sent, and beside it what the client got because of it.
 import { element } from "./dom.mjs";
+import { translated } from "./gateway_texts.mjs";
 import { isObject, jsonText, readJson } from "./json_members.mjs";
 import { say, sayName } from "./messages.mjs";
 import { bytes, count, duration } from "./numbers.mjs";
@@ -85,7 +86,7 @@ function causeOf({ cause, repairs, losses }) {
  * @param {Shown[]} [members]
  */
 function clientOf({ client, note, cause }, part, members) {
-  if (client.length === 0) return [element("span", { class: "second none" }, note ?? sayName("nothing", cause))];
+  if (client.length === 0) return [element("span", { class: "second none" }, note === null ? sayName("nothing", cause) : translated(note))];
   const place = client.length > 1 && element("em", {}, say("row.part", { at: part + 1, of: client.length }));
   return sideOf(client[part], members, place);
 }

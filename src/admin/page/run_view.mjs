@@ -191,6 +191,10 @@ class RunView {
 
   /** Selects what most people come for, unless they chose something already or filter for something else. */
   #selectFirst() {
+    if (this.#book.rows.length === 0 && this.run.outcome === "refused") {
+      put(this.detail.body, element("p", { class: "none" }, say("rows.none")));
+      this.list.note = say("rows.none");
+    }
     if (this.#selected.at >= 0 || this.#lines.length === 0) return;
     const { row } = verdictOf(this.run, this.#book)[0];
     if (this.#filterText !== "") this.list.select(0);
@@ -228,6 +232,7 @@ class RunView {
     this.list.mark(this.#lines.findIndex(({ at, part }) => at === this.#selected.at && part === this.#selected.part));
     this.list.refresh();
     if (this.list.selected >= 0) this.list.show(this.list.selected);
+    this.list.note = this.#lines.length === 0 && rows.length > 0 ? say("filter.nothing") : "";
     this.#drawStatus();
   }
 
@@ -302,7 +307,7 @@ class RunView {
     const { run } = this;
     // A press between two drawings must find the same button.
     if (!this.top.contains(document.activeElement)) put(this.top, this.#titleLine(), this.#verdict(), this.#facts());
-    put(this.strip, strip(this.#book.rows, run.duration_ms));
+    put(this.strip, this.#book.rows.length > 0 && strip(this.#book.rows, run.duration_ms));
     this.#drawStatus();
   }
 
@@ -366,8 +371,8 @@ class RunView {
       bytes: `${bytes(run.bytes_in)} \u2192 ${bytes(run.bytes_out)}`,
       repairs: count(run.repairs),
       losses: count(run.losses),
-      thread: run.thread_id,
-      run: run.run_id,
+      thread: run.thread_id || "\u2013",
+      run: run.run_id || "\u2013",
     };
     return element(
       "dl",

@@ -179,6 +179,7 @@ export function showRuns(main, store, signal) {
     const nothing = store.state === "live" && store.runs.size === 0;
     if (nothing !== empty.classList.contains("shown")) put(empty, ...(nothing ? noRuns() : []));
     empty.classList.toggle("shown", nothing);
+    list.note = shown.length === 0 && store.runs.size > 0 ? say("filter.nothing") : "";
   }
 
   function statusTexts() {

@@ -1,4 +1,5 @@
 // Makes what a person takes along from a run: a curl command, and a report for an issue.
+import { translated } from "./gateway_texts.mjs";
 import { say, sayName } from "./messages.mjs";
 import { bytes, count, duration } from "./numbers.mjs";
 import { SecretMask } from "./secrets.mjs";
@@ -120,8 +121,8 @@ function rowReport({ n, at_ms, agent, client, cause, repairs, losses, note }, mo
   const types = `${agent?.type ?? "-"} \u2192 ${client.map(({ type }) => type).join(", ") || "-"}`;
   const lines = [`### ${n}. ${plain(types)} (${cause}, ${duration(at_ms)})`, ""];
   for (const { label, help, rule } of [...losses, ...repairs])
-    lines.push(`- \`${label}\`: ${plain(help)}${rule ? ` (${say("detail.rule")} ${plain(rule)})` : ""}`);
-  if (note !== null) lines.push(`- ${plain(mask.maskId(note))}`);
+    lines.push(`- \`${label}\`: ${plain(translated(help))}${rule ? ` (${say("detail.rule")} ${plain(translated(rule))})` : ""}`);
+  if (note !== null) lines.push(`- ${plain(mask.maskId(translated(note)))}`);
   if (mode === "full") for (const side of [agent, ...client]) if (side?.data) lines.push(fenced(mask.maskData(side.data)));
   return [...lines, ""];
 }

@@ -47,7 +47,8 @@ export function showThroughput(main, signal) {
 
   async function readConfig() {
     try {
-      put(config, longText(await (await request("/config", { signal })).text()));
+      const text = await (await request("/config", { signal })).text();
+      put(config, text === "" ? element("p", { class: "none" }, say("check.no_file")) : longText(text));
     } catch (error) {
       put(config, element("p", { role: "alert" }, say("failed", { reason: /** @type {Error} */ (error).message })));
     }
@@ -107,11 +108,11 @@ function rateLine(readings) {
     const seconds = (now.at - readings[at].at) / 1000;
     return ["from_agent", "to_client"].map((direction) => (sums.get(direction) ?? 0) / seconds);
   });
-  const most = Math.max(1, ...rates.flat());
+  const most = Math.max(0, ...rates.flat());
   const line = (/** @type {number} */ side) =>
     drawing("polyline", {
       class: side === 0 ? "agent" : "client",
-      points: rates.map((both, at) => `${at * 10},${40 - (both[side] / most) * 38}`).join(" "),
+      points: rates.map((both, at) => `${at * 10},${40 - (both[side] / Math.max(1, most)) * 38}`).join(" "),
     });
   const last = rates[rates.length - 1];
   return element(

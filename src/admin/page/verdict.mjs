@@ -1,4 +1,5 @@
 // Says in plain sentences how a run went and why, the worst first.
+import { translated } from "./gateway_texts.mjs";
 import { bytes, count, duration } from "./numbers.mjs";
 import { say, sayName } from "./messages.mjs";
 
@@ -40,7 +41,7 @@ export function verdictOf(run, book) {
       .slice(0, 2)
       .map(
         ({ n, note }) =>
-          /** @type {Sentence} */ ({ level: "warning", text: say("verdict.note", { note: note ?? "" }), row: n }),
+          /** @type {Sentence} */ ({ level: "warning", text: say("verdict.note", { note: translated(note ?? "") }), row: n }),
       ),
     ...waits(book),
     ...incomplete(run, book),
@@ -68,7 +69,7 @@ function endOf(run, book) {
   const text = [
     known ? cause : sayName("verdict.outcome", outcome),
     written ?? say("verdict.coded", { code: run.code }),
-    run.message && say("verdict.message", { message: run.message }),
+    run.message && say("verdict.message", { message: outcome === "agent_error" ? run.message : translated(run.message) }),
   ];
   return { level, text: text.filter(Boolean).join(" "), row: made?.n ?? book.rows.at(-1)?.n };
 }
@@ -79,7 +80,7 @@ function endOf(run, book) {
  * @returns {Sentence}
  */
 function findingSentence(kind, { label, help, count: times, n }) {
-  return { level: "warning", text: say(`verdict.${kind}`, { label, help, times: count(times) }), row: n };
+  return { level: "warning", text: say(`verdict.${kind}`, { label, help: translated(help), times: count(times) }), row: n };
 }
 
 /**
@@ -143,12 +144,14 @@ function waits({ longestWait, largest }) {
  * @param {RowBook} book
  * @returns {Sentence[]}
  */
-function incomplete({ missed_bytes, mode, body_form: form }, { missed }) {
+function incomplete({ missed_bytes, withheld, mode, body_form: form }, { missed }) {
   /** @type {Sentence[]} */
   const sentences = [];
-  if (form) sentences.push({ level: "plain", text: say("verdict.body_form", { form }) });
-  if (missed_bytes > 0)
-    sentences.push({ level: "warning", text: say("verdict.missed_bytes", { size: bytes(missed_bytes) }) });
+  if (form) sentences.push({ level: "plain", text: say("verdict.body_form", { form: translated(form) }) });
+  if (missed_bytes > 0) {
+    const key = withheld ? "verdict.withheld" : "verdict.missed_bytes";
+    sentences.push({ level: "warning", text: say(key, { size: bytes(missed_bytes) }) });
+  }
   if (missed > 0) sentences.push({ level: "warning", text: say("verdict.missed_rows", { count: count(missed) }) });
   if (mode === "events") sentences.push({ level: "plain", text: say("verdict.mode_events") });
   return sentences;

@@ -46,7 +46,8 @@ export class VirtualList {
     this.draw = draw;
     this.onSelect = onSelect;
     this.space = element("div", { class: "space", role: "rowgroup" });
-    this.scroller = element("div", { class: "scroller", role: "presentation" }, this.space);
+    this.noted = element("p", { class: "list-note", hidden: true });
+    this.scroller = element("div", { class: "scroller", role: "presentation" }, this.noted, this.space);
     this.root = element(
       "div",
       { class: "grid", role: "grid", tabindex: "0", "aria-label": label },
@@ -79,6 +80,12 @@ export class VirtualList {
     });
     resized.observe(this.scroller);
     signal.addEventListener("abort", () => resized.disconnect());
+  }
+
+  /** Says why there are no lines; an empty text says nothing. @param {string} text */
+  set note(text) {
+    this.noted.hidden = text === "";
+    put(this.noted, text);
   }
 
   /** Draws all lines in view again, after what they show or their number changed. */

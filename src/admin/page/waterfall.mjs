@@ -1,5 +1,6 @@
 // Draws where the time of a run went: a strip of all events over time, and each moment with its bar.
 import { drawing, element } from "./dom.mjs";
+import { translated } from "./gateway_texts.mjs";
 import { count, duration } from "./numbers.mjs";
 import { say, sayName } from "./messages.mjs";
 
@@ -99,6 +100,21 @@ function kindOf(name) {
 }
 
 /**
+ * Returns what the gateway says of a moment, in the reader's language: a verdict with what it required, an outcome, or
+ * a text.
+ * @param {string} name
+ * @param {string} detail
+ */
+function detailOf(name, detail) {
+  if (name === "end") return sayName("outcome", detail);
+  const [, verdict, what] = /^(passed|refused): (.*)$/s.exec(detail) ?? [];
+  if (verdict === undefined) return translated(detail);
+  const known = translated(what);
+  const wants = known === what ? what.split("; ").map(translated).join("; ") : known;
+  return `${sayName("verdict.gate", verdict)} ${wants}`;
+}
+
+/**
  * Lists the moments of a run, each with the time until the next.
  * @param {Moment[]} timeline
  * @param {number} total
@@ -118,7 +134,8 @@ export function waterfall(timeline, total) {
         height: 10,
       }),
     );
-    const cells = [sayName("moment", name), duration(at), duration(until - at), [often, detail].filter(Boolean).join(" "), bar];
+    const what = [often, detailOf(name, detail ?? "")].filter(Boolean).join(" ");
+    const cells = [sayName("moment", name), duration(at), duration(until - at), what, bar];
     return element(
       "tr",
       { class: detail?.startsWith("refused") || BROKEN.includes(name) ? "broken" : kindOf(name) },

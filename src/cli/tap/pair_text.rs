@@ -169,7 +169,13 @@ impl PairText {
             facts.push(format!("the agent's stream {form}"));
         }
         if run.missed_bytes > 0 {
-            facts.push(format!("{} were not kept, so rows are missing", with_plural(run.missed_bytes, "byte")));
+            let cause = if run.withheld {
+                "protobuf on a route with `redact`"
+            } else {
+                "`inspect.run_bytes` or `inspect.bytes` was reached"
+            };
+            facts
+                .push(format!("{} were not kept, so rows are missing: {cause}", with_plural(run.missed_bytes, "byte")));
         }
         lines.push(format!("{}{}", " ".repeat(RUN_COLUMNS), escape_text(&facts.join(", "))));
         lines

@@ -24,8 +24,8 @@ impl OptionalCapture {
     }
 
     /// Records the types of the report's events, before they are counted.
-    pub(super) fn types(&self, report: &TranslationReport) {
-        if let Some(capture) = &self.0 {
+    pub(super) fn types(&mut self, report: &TranslationReport) {
+        if let Some(capture) = &mut self.0 {
             capture.record_types(report);
         }
     }

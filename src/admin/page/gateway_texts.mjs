@@ -1,0 +1,78 @@
+// Sentences of the gateway in the language of the reader. Agents and clients are quoted, never translated.
+import zh from "./gateway.zh.mjs";
+import { isChinese } from "./messages.mjs";
+
+/** @typedef {{ form: RegExp, text: string }} Sentence */
+
+const SPECIAL = /[.*+?^${}()|[\]\\]/g;
+/** What is looked up again and again: the help of the repairs of a long run. */
+const MOST_KEPT = 2_000;
+
+/** Texts with places. @type {Sentence[]} */
+const withPlaces = [];
+/** Sentences that end in a full stop, which others may follow; the longest first. @type {Sentence[]} */
+const sentences = [];
+/** @type {Map<string, string>} */
+const known = new Map(Object.entries(zh));
+
+for (const [english, text] of Object.entries(zh).sort(([one], [other]) => other.length - one.length)) {
+  const form = english.split("{}").map((part) => part.replace(SPECIAL, "\\$&")).join("(.+?)");
+  if (english.endsWith(".")) sentences.push({ form: new RegExp(`^${form}(?= |$)`, "s"), text });
+  else if (english.includes("{}")) withPlaces.push({ form: new RegExp(`^${form}$`, "s"), text });
+}
+
+/**
+ * Returns a text of the gateway in the reader's language, as far as its sentences are known.
+ * @param {string} text
+ * @returns {string}
+ */
+export function translated(text) {
+  if (!isChinese() || text === "") return text;
+  let found = known.get(text);
+  if (found === undefined) {
+    found = ofWhole(text) ?? ofSentences(text);
+    if (known.size < MOST_KEPT) known.set(text, found);
+  }
+  return found;
+}
+
+/** @param {string} text */
+function ofWhole(text) {
+  for (const { form, text: chinese } of withPlaces) {
+    const match = form.exec(text);
+    if (match) return filled(chinese, match);
+  }
+  return undefined;
+}
+
+/** @param {string} text */
+function ofSentences(text) {
+  let [rest, found] = [text, ""];
+  while (rest !== "") {
+    const match = first(rest);
+    // An unknown sentence stays as it is.
+    const length = match?.length ?? (rest.indexOf(". ") + 1 || rest.length);
+    found += match?.text ?? `${found === "" ? "" : " "}${rest.slice(0, length)} `;
+    rest = rest.slice(length).trimStart();
+  }
+  return found.trimEnd();
+}
+
+/** @param {string} text */
+function first(text) {
+  for (const { form, text: chinese } of sentences) {
+    const match = form.exec(text);
+    if (match) return { length: match[0].length, text: filled(chinese, match) };
+  }
+  return undefined;
+}
+
+/**
+ * Fills the places in their order, or those with a number.
+ * @param {string} chinese
+ * @param {RegExpExecArray} match
+ */
+function filled(chinese, [, ...values]) {
+  let at = 0;
+  return chinese.replace(/\{(\d?)\}/g, (_, place) => translated(values[place === "" ? at++ : Number(place)]));
+}
