@@ -104,7 +104,11 @@ impl RunAligner {
     fn push_last_event(&mut self, at_ms: u64, rows: &mut Vec<AlignedRow>) {
         while let SseStep::Frame(frame) = self.frames.finish() {
             let is_cut = json::parse_open_object(&frame.data).is_err();
-            let note = is_cut.then_some("the agent's stream was cut within this event");
+            let note = match frame.data.ends_with(char::REPLACEMENT_CHARACTER) {
+                true => "the agent's stream was cut within a character of this event",
+                false => "the agent's stream was cut within this event",
+            };
+            let note = is_cut.then_some(note);
             let event = agent_event(&frame, self.agent);
             self.push_row(at_ms, Some(event), RowCause::Held, note, rows);
             if let Some(row) = rows.last_mut().filter(|_| is_cut) {

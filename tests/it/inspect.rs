@@ -1,6 +1,6 @@
 //! The inspector: what is captured of runs, how much of it, and who may look.
 
-use super::support::agent::Agent;
+use super::support::agent::{Agent, Step};
 use super::support::client::{Answer, INPUT, post, post_run, send_request};
 use super::support::eventually;
 use super::support::gateway::{Gateway, Setup};
@@ -255,6 +255,20 @@ async fn shows_why_a_request_was_refused_or_a_run_failed() {
     let last = rows.last().expect("rows");
     assert_eq!((&last["cause"], &last["agent"]), (&json!("gateway"), &Value::Null));
     assert!(last["client"][0]["data"].as_str().is_some_and(|data| data.contains("upstream_truncated")), "{last}");
+}
+
+#[tokio::test]
+async fn the_error_of_an_agent_that_never_answers_has_its_time_and_the_way_out() {
+    let agent = Agent::with_script(vec![Step::Read, Step::WaitForClose]);
+    let run_dir = RunDir::new();
+    let route = "client: ag-ui, agent: ag-ui, inspect: events, timeouts: {first_byte: 300ms}";
+    let gateway = start(&agent, &run_dir, "keep_alive: 50ms\n", route).await;
+    post_run(gateway.data, "/chat").await;
+    let run = run_dir.last_run().await;
+    assert_eq!(run["code"], "upstream_timeout");
+    assert!(run["first_event_ms"].as_u64().is_some_and(|after| after >= 300), "{run}");
+    let way_out = "Try again later, or raise `timeouts` of the route.";
+    assert!(run["message"].as_str().is_some_and(|message| message.ends_with(way_out)), "{run}");
 }
 
 #[tokio::test]

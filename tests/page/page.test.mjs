@@ -264,6 +264,21 @@ test("draws no more of 100,000 rows than can be seen, in each part of the run", 
   await close();
 });
 
+test("tables of the throughput stay where they were scrolled to when they are drawn again", WITH_FIXTURES, async () => {
+  const { page, close } = await open("#/throughput");
+  const table = page.locator(".scroll[aria-label='Events by type']");
+  const top = await table.evaluate((region) => {
+    region.dataset.old = "true";
+    region.focus();
+    region.scrollTop = 30;
+    return region.scrollTop;
+  });
+  assert.ok(top > 0, "there is something to scroll");
+  await page.waitForFunction(() => document.querySelector(".cards .scroll") && !document.querySelector("[data-old]"));
+  assert.deepEqual(await table.evaluate((region) => [region.scrollTop, region === document.activeElement]), [top, true]);
+  await close();
+});
+
 test("copies a report and a command, and saves the recording", WITH_FIXTURES, async () => {
   const { page, close } = await open(`#/run/${STORY_IDS.truncated}`);
   await page.waitForSelector(".row-line[aria-selected=true]");

@@ -330,6 +330,11 @@ test("explains a path, and checks the file as it is now", LIMIT, async () => {
   await card.scrollIntoViewIfNeeded();
   await page.screenshot({ path: path.join(SHOTS, "config-check-1280-light-en.png") });
   writeFileSync(file, good);
+  await page.getByRole("button", { name: "中文" }).click();
+  const chinese = page.locator(".card", { hasText: "请求会怎样处理" });
+  await chinese.locator("input").fill("/locked");
+  await page.keyboard.press("Enter");
+  await chinese.locator(".explained", { hasText: /401 authentication_required请求没有凭据/ }).waitFor();
   await close();
 });
 

@@ -44,14 +44,14 @@ export function explainCard(signal) {
 export function explanationOf({ outcome, route }) {
   const [[kind, value]] = Object.entries(outcome);
   if (kind === "no_route") return [refusalOf(value[0]), element("p", {}, value[1])];
-  const conditions = [value].flat().map(translated).join("; ");
+  const conditions = kind === "refused" ? "" : [value].flat().map(translated).join("; ");
   const key = kind === "passes" && conditions !== "" ? "passes_if" : kind;
   const first = kind === "refused" ? refusalOf(value)
     : element("p", {}, element("b", {}, sayName("explain", key)), " ", conditions);
   const facts = element("p", {}, say("explain.route", { name: route.name, purpose: route.purpose,
     client: route.client.configured, agent: route.agent.configured }));
   const gates = route.gates.map((/** @type {{ gate: string, verdict: Verdict, requirements: string[] }} */ one) =>
-    [sayName("moment", one.gate), verdictOf(one.verdict), one.requirements.map(translated).join("; ")]);
+    [one.gate, verdictOf(one.verdict), one.requirements.map(translated).join("; ")]);
   const head = ["gate", "verdict", "requires"].map((name) => sayName("explain", name));
   return [first, facts, table(say("explain.gates"), head, gates),
     element("details", {}, element("summary", {}, say("explain.more")),

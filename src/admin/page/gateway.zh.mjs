@@ -212,6 +212,7 @@ export default {
   "Let the agent end what it starts, send shorter snapshots, and divide very long runs.": "请让智能体结束它开始的项、发送更短的快照，并拆分很长的运行。",
 
   // 更具体的原因
+  "the body is not a JSON object: {}.": "正文不是 JSON 对象：{}。",
   "The request carries no credential; the route requires {}.": "请求没有凭据；该路由需要 {}。",
   "`Authorization: Bearer <token>` or {}": "`Authorization: Bearer <token>`，或 {}",
   "`Authorization: Bearer <API key>` or {}": "`Authorization: Bearer <API key>`，或 {}",
@@ -232,6 +233,7 @@ export default {
   "The gateway has reached the limit {} (at most {} at a time).": "网关已达到限制 {}（同时最多 {} 个）。",
   "The request body is larger than {} bytes.": "请求正文大于 {} 字节。",
   "The agent answered with status {}.": "智能体以状态 {} 应答。",
+  "Reference: {}.": "参考：{}。",
   "The agent sent no event within {} (`timeouts.first_event` of the route).": "智能体在 {} 内没有发送事件（路由的 `timeouts.first_event`）。",
   "The agent sent no event within {}, only comments or parts of one (`timeouts.ping_only` of the route).":
     "智能体在 {} 内没有发送事件，只有注释或事件的一部分（路由的 `timeouts.ping_only`）。",
@@ -258,6 +260,7 @@ export default {
   "the run was stopped": "运行被停止",
   "{} bytes of protobuf": "{} 字节的 protobuf",
   "the agent's stream was cut within this event": "智能体的流在此事件中间被截断",
+  "the agent's stream was cut within a character of this event": "智能体的流在此事件的一个字符中间被截断",
   "the inspector kept nothing of the agent's next {} bytes: {}": "检查器没有保留智能体接下来的 {} 字节：{}",
   "a limit of `inspect` was reached": "已达到 `inspect` 的限制",
   "the route has `redact`, which cannot search protobuf": "路由设有 `redact`，而它无法在 protobuf 中查找",

@@ -72,8 +72,9 @@ export function drawUnsent(text, isReady, onsend) {
  */
 export function interruptForm(interrupts, onanswer) {
   const fields = interrupts.map(({ id, reason, message, responseSchema }) => {
-    const answer = element("textarea", { rows: "3", "aria-label": say("play.answer") });
+    const answer = element("textarea", { "aria-label": say("play.answer") });
     answer.value = responseSchema === undefined ? "" : JSON.stringify(exampleOf(responseSchema), null, 2);
+    answer.rows = Math.min(12, Math.max(3, answer.value.split("\n").length + 1));
     const root = element("fieldset", {}, element("legend", {}, say("play.interrupt"), " ", element("code", {}, reason)),
       message !== undefined && element("p", {}, message),
       responseSchema !== undefined && element("details", {}, element("summary", {}, say("play.schema")),

@@ -1,7 +1,13 @@
 // Keeps the rows of one run and what is remarkable about them, counted as the rows come.
 
 /** @typedef {import("./api.mjs").Row} Row */
-/** @typedef {{ label: string, help: string, count: number, n: number }} Tally   `n` is the first row */
+/**
+ * @typedef {{ label: string, help: string, count: number, n: number, added: Set<string> }} Tally
+ *   `n` is the first row, `added` the types of events that the repair made
+ */
+
+/** Repairs that make events. */
+const SUPPLIES = ["opener_supplied", "closer_supplied"];
 
 /** What a screen can show of a wait, and a person can feel. */
 const LONG_WAIT_MS = 1_000;
@@ -43,10 +49,11 @@ export class RowBook {
       const size = side?.data?.length ?? 0;
       if (size > this.largest.size) this.largest = { size, n: row.n, type: side?.type ?? "" };
     }
-    countFindings(this.losses, row.losses, row.n);
-    countFindings(this.repairs, row.repairs, row.n);
+    countFindings(this.losses, row.losses, row);
+    countFindings(this.repairs, row.repairs, row);
     if (row.cause === "gateway") this.made.push(row);
-    if (row.note !== null) this.noted.push(row);
+    // What ended the run is in its outcome.
+    if (row.note !== null && row.cause !== "gateway" && row.cause !== "end") this.noted.push(row);
     for (const n of row.releases ?? []) this.released.set(n, row.n);
     if (isRemarkable(row)) this.remarkable.push(row);
   }
@@ -55,13 +62,15 @@ export class RowBook {
 /**
  * @param {Map<string, Tally>} tallies
  * @param {import("./api.mjs").Finding[]} findings
- * @param {number} n
+ * @param {Row} row
  */
-function countFindings(tallies, findings, n) {
+function countFindings(tallies, findings, { n, agent, client }) {
   for (const { label, help } of findings) {
-    const tally = tallies.get(label);
-    if (tally === undefined) tallies.set(label, { label, help, count: 1, n });
-    else tally.count += 1;
+    const tally = tallies.get(label) ?? { label, help, count: 0, n, added: new Set() };
+    tally.count += 1;
+    if (SUPPLIES.includes(label))
+      for (const { type } of client) if (type !== null && type !== agent?.type) tally.added.add(type);
+    tallies.set(label, tally);
   }
 }
 

@@ -192,7 +192,7 @@ class RunView {
   /** Selects what most people come for, unless they chose something already or filter for something else. */
   #selectFirst() {
     if (this.#book.rows.length === 0 && this.run.outcome === "refused") {
-      put(this.detail.body, element("p", { class: "none" }, say("rows.none")));
+      put(this.detail.body);
       this.list.note = say("rows.none");
     }
     if (this.#selected.at >= 0 || this.#lines.length === 0) return;
@@ -307,7 +307,7 @@ class RunView {
     const { run } = this;
     // A press between two drawings must find the same button.
     if (!this.top.contains(document.activeElement)) put(this.top, this.#titleLine(), this.#verdict(), this.#facts());
-    put(this.strip, this.#book.rows.length > 0 && strip(this.#book.rows, run.duration_ms));
+    put(this.strip, this.#book.rows.length > 0 && strip(this.#book.rows, run.duration_ms, run.missed_bytes === 0));
     this.#drawStatus();
   }
 

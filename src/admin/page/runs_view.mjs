@@ -3,6 +3,7 @@ import { button, element, onKeys, put } from "./dom.mjs";
 import { filterBox } from "./filter_box.mjs";
 import { parseFilter } from "./filter.mjs";
 import { captureControls } from "./capture.mjs";
+import { translated } from "./gateway_texts.mjs";
 import { say, sayName } from "./messages.mjs";
 import { bytes, clock, count, duration } from "./numbers.mjs";
 import { VirtualList } from "./virtual_list.mjs";
@@ -74,7 +75,8 @@ const kept = { filter: "", sort: "started", descending: true, selected: -1, top:
 /** @param {RunSummary} run */
 function outcomeText(run) {
   const words = run.state === "running" ? say("state.running") : sayName("outcome", run.outcome ?? "");
-  const why = [run.code, run.message].filter(Boolean).join(": ");
+  const message = run.outcome === "agent_error" ? run.message : translated(run.message ?? "");
+  const why = [run.code, message].filter(Boolean).join(": ");
   return element(
     "span",
     {},

@@ -38,7 +38,7 @@ export function showThroughput(main, signal) {
       readings.push(parseMetrics(text, performance.now()));
       readings.splice(0, readings.length - KEPT_READINGS);
       put(status, say("throughput.every"));
-      if (readings.length > 1 && !paused) put(numbers, ...cardsOf(readings));
+      if (readings.length > 1 && !paused) keepScrolled(numbers, () => put(numbers, ...cardsOf(readings)));
     } catch (error) {
       put(status, say("failed", { reason: /** @type {Error} */ (error).message }));
     }
@@ -82,6 +82,33 @@ export function showThroughput(main, signal) {
  */
 function card(title, ...children) {
   return element("section", { class: "card", "aria-label": title }, element("h2", {}, title), ...children);
+}
+
+/**
+ * Draws tables again, which stay where they were scrolled to, and keep the focus.
+ * @param {HTMLElement} root
+ * @param {() => void} draw
+ */
+function keepScrolled(root, draw) {
+  const regions = () => /** @type {HTMLElement[]} */ ([...root.querySelectorAll(".scroll")]);
+  const before = new Map(regions().map((one) => [one.ariaLabel, { top: one.scrollTop, focused: one === document.activeElement }]));
+  draw();
+  for (const region of regions()) {
+    const { top, focused } = before.get(region.ariaLabel) ?? { top: 0, focused: false };
+    region.scrollTop = top;
+    if (focused) region.focus({ preventScroll: true });
+  }
+}
+
+/**
+ * A table of any length, of which a part is in view.
+ * @param {string} title
+ * @param {string[]} head
+ * @param {Child[][]} rows
+ * @param {string} kind
+ */
+function scrolled(title, head, rows, kind) {
+  return element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": title }, table(title, head, rows, kind));
 }
 
 /** @param {Reading[]} readings  at least two */
@@ -168,7 +195,7 @@ function routesTable(first, before, now) {
     return [route, ...[count(open.get(route) ?? 0), perSecond("from_agent"), perSecond("to_client"), ...times]];
   });
   const head = ["route", "open", "from_agent", "to_client", "p50", "p95"].map((name) => sayName("routes", name));
-  return table(say("card.routes"), head, rows, "numbers-from-2");
+  return scrolled(say("card.routes"), head, rows, "numbers-from-2");
 }
 
 /**
@@ -194,11 +221,7 @@ function eventsTable(before, now) {
     });
   if (rows.length === 0) return element("p", { class: "none" }, say("card.none"));
   const head = ["direction", "dialect", "type", "rate", "total"].map((name) => sayName("events", name));
-  return element(
-    "div",
-    { class: "scroll", tabindex: "0", role: "region", "aria-label": say("card.events") },
-    table(say("card.events"), head, rows, "numbers-from-4"),
-  );
+  return scrolled(say("card.events"), head, rows, "numbers-from-4");
 }
 
 /**
@@ -218,11 +241,7 @@ function countsTable(now, name, labels, title) {
     ]);
   if (rows.length === 0) return element("p", { class: "none" }, say("card.none"));
   const head = [...labels, "total"].map((label) => sayName("events", label));
-  return element(
-    "div",
-    { class: "scroll", tabindex: "0", role: "region", "aria-label": title },
-    table(title, head, rows, "numbers-from-3"),
-  );
+  return scrolled(title, head, rows, "numbers-from-3");
 }
 
 /** @param {Reading} now */
@@ -253,5 +272,5 @@ function agentsTable(now) {
   });
   if (rows.length === 0) return element("p", { class: "none" }, say("card.none"));
   const head = ["route", "upstream", "health", "answered", "failed"].map((name) => sayName("agents", name));
-  return table(say("card.agents"), head, rows, "numbers-from-4");
+  return scrolled(say("card.agents"), head, rows, "numbers-from-4");
 }

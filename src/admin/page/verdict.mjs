@@ -43,7 +43,7 @@ export function verdictOf(run, book) {
         ({ n, note }) =>
           /** @type {Sentence} */ ({ level: "warning", text: say("verdict.note", { note: translated(note ?? "") }), row: n }),
       ),
-    ...waits(book),
+    ...waits(book, run),
     ...incomplete(run, book),
   ];
 }
@@ -59,7 +59,7 @@ function endOf(run, book) {
   const level = levelOf(run);
   const outcome = run.outcome ?? "";
   if (run.code === null) {
-    return { level, text: [sayName("verdict.outcome", outcome), say("verdict.numbers", numbers)].join(" ") };
+    return { level, text: [sayName("verdict.outcome", outcome), say("verdict.numbers", numbers)].join(say("verdict.between")) };
   }
   const cause = sayName("verdict.code", run.code);
   const known = cause !== run.code;
@@ -71,7 +71,7 @@ function endOf(run, book) {
     written ?? say("verdict.coded", { code: run.code }),
     run.message && say("verdict.message", { message: outcome === "agent_error" ? run.message : translated(run.message) }),
   ];
-  return { level, text: text.filter(Boolean).join(" "), row: made?.n ?? book.rows.at(-1)?.n };
+  return { level, text: text.filter(Boolean).join(say("verdict.between")), row: made?.n ?? book.rows.at(-1)?.n };
 }
 
 /**
@@ -79,8 +79,10 @@ function endOf(run, book) {
  * @param {import("./row_book.mjs").Tally} tally
  * @returns {Sentence}
  */
-function findingSentence(kind, { label, help, count: times, n }) {
-  return { level: "warning", text: say(`verdict.${kind}`, { label, help: translated(help), times: count(times) }), row: n };
+function findingSentence(kind, { label, help, count: times, n, added }) {
+  const made = added.size > 0 ? ` (${[...added].join(", ")})` : "";
+  const text = say(`verdict.${kind}`, { label, help: `${translated(help)}${made}`, times: count(times) });
+  return { level: "warning", text, row: n };
 }
 
 /**
@@ -119,13 +121,15 @@ function more({ losses, repairs }) {
 
 /**
  * @param {RowBook} book
+ * @param {RunSummary} run
  * @returns {Sentence[]}
  */
-function waits({ longestWait, largest }) {
+function waits({ longestWait, largest, rows }, { missed_bytes: missed }) {
   /** @type {Sentence[]} */
   const sentences = [];
   if (longestWait.n > 0) {
-    const key = longestWait.n === 1 ? "verdict.slow_first" : "verdict.wait";
+    // The first row may be the end that the gateway made.
+    const key = longestWait.n === 1 && rows[0].agent !== null ? "verdict.slow_first" : "verdict.wait";
     sentences.push({
       level: "warning",
       text: say(key, { time: duration(longestWait.ms), n: longestWait.n }),
@@ -133,8 +137,10 @@ function waits({ longestWait, largest }) {
     });
   }
   if (largest.n > 0) {
-    const values = { size: bytes(largest.size), type: largest.type, n: largest.n };
-    sentences.push({ level: "warning", text: say("verdict.largest", values), row: largest.n });
+    const values = { size: bytes(largest.size), type: largest.type || say("row.no_event"), n: largest.n };
+    // Of an event that was not kept, the row has the beginning.
+    const key = missed > 0 ? "verdict.largest_part" : "verdict.largest";
+    sentences.push({ level: "warning", text: say(key, values), row: largest.n });
   }
   return sentences;
 }

@@ -31,8 +31,9 @@ export const GATES = [
  * Counts events in equal spans of time, and lists the waits between events.
  * @param {Row[]} rows
  * @param {number} total  in milliseconds
+ * @param {boolean} [isWhole]  false if something came that is not recorded
  */
-export function density(rows, total) {
+export function density(rows, total, isWhole = true) {
   const agent = new Array(BUCKETS).fill(0);
   const client = new Array(BUCKETS).fill(0);
   /** @type {{ from: number, to: number }[]} */
@@ -46,7 +47,7 @@ export function density(rows, total) {
     if (row.at_ms - last > wait) gaps.push({ from: last, to: row.at_ms });
     last = row.at_ms;
   }
-  if (total - last > wait) gaps.push({ from: last, to: total });
+  if (isWhole && total - last > wait) gaps.push({ from: last, to: total });
   return { agent, client, gaps };
 }
 
@@ -54,9 +55,10 @@ export function density(rows, total) {
  * Draws the strip: events of the agent above the line, events for the client below, waits between them.
  * @param {Row[]} rows
  * @param {number} total
+ * @param {boolean} isWhole
  */
-export function strip(rows, total) {
-  const { agent, client, gaps } = density(rows, Math.max(total, 1));
+export function strip(rows, total, isWhole) {
+  const { agent, client, gaps } = density(rows, Math.max(total, 1), isWhole);
   const most = Math.max(1, ...agent, ...client);
   const x = (/** @type {number} */ ms) => (ms / Math.max(total, 1)) * WIDTH;
   const bars = (/** @type {number[]} */ counts, /** @type {string} */ name, /** @type {boolean} */ up) =>

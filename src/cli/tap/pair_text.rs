@@ -81,6 +81,11 @@ impl RunCounts {
         }
     }
 
+    /// Returns whether so many events are of another dialect that they are no extension.
+    fn is_foreign(&self, events_in: u64) -> bool {
+        self.repairs.get(EventRepair::ForeignType.label()).is_some_and(|count| count * 3 >= events_in)
+    }
+
     /// Returns whether items had no start while others, that were started, had no end: mostly the same ones, under
     /// other ids.
     fn has_changing_ids(&self) -> bool {
@@ -159,7 +164,16 @@ impl PairText {
         facts.extend(list_counts("repaired", &counts.repairs));
         facts.extend(list_counts("lost", &counts.losses));
         if let (bytes @ 1.., kind) = &counts.largest {
-            facts.push(format!("the largest event {kind} with {} MB", bytes / 1_000_000));
+            // Of an event that was not kept, the row has the beginning.
+            let least = if run.missed_bytes > 0 { "at least " } else { "" };
+            let kind = if kind.is_empty() { "without a type" } else { kind };
+            facts.push(format!("the largest event {kind} with {least}{} MB", bytes / 1_000_000));
+        }
+        if counts.is_foreign(run.events_in) {
+            facts.push(format!(
+                "many events of another dialect than {}: `agent` of the route is probably wrong",
+                run.agent
+            ));
         }
         if counts.has_changing_ids() {
             facts
@@ -330,16 +344,10 @@ fn describe_end(outcome: &str, code: Option<&str>, message: Option<&str>) -> Opt
         "gateway_error" => "the gateway had an internal error",
         _ => "",
     };
-    let hint = code.and_then(find_rejection).map(RejectionKind::hint);
-    // A refusal has its hint in its message.
-    let hint = hint.filter(|hint| message.is_none_or(|message| !message.ends_with(hint)));
-    let sentence = message.or((!text.is_empty()).then_some(text)).map(|text| match code {
-        Some(code) => format!("{code}: {text}"),
-        None => text.to_owned(),
-    });
-    Some(match (sentence, hint) {
-        (Some(sentence), Some(hint)) => format!("{}. {hint}", sentence.trim_end_matches('.')),
-        (sentence, hint) => sentence.unwrap_or_else(|| hint.unwrap_or_default().to_owned()),
+    let text = message.unwrap_or(text);
+    Some(match code {
+        Some(code) if !text.is_empty() => format!("{code}: {text}"),
+        code => code.unwrap_or(text).to_owned(),
     })
 }
 

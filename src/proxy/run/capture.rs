@@ -56,7 +56,7 @@ impl OptionalCapture {
             (Some(rejection), _) if rejection.kind == RejectionKind::UpstreamDialect => {
                 (Some(rejection.kind.code().to_owned()), rejection.logged_cause().map(str::to_owned))
             }
-            (Some(rejection), _) => (Some(rejection.kind.code().to_owned()), Some(rejection.message().to_owned())),
+            (Some(rejection), _) => (Some(rejection.kind.code().to_owned()), Some(rejection.message_and_hint())),
             // The agent's message may contain text that the route redacts.
             (None, Some(error)) => (error.code.clone(), (!capture.is_redacted()).then(|| error.message.clone())),
             (None, None) => (None, None),

@@ -9,6 +9,7 @@ use crate::config::access::{OnExpiry, RouteErrorFormat};
 use crate::error::{Rejection, RejectionKind};
 use crate::inspect::CaptureStep;
 use crate::telemetry::label::RunOutcome;
+use tokio::time::Instant;
 
 impl RunTask {
     pub(super) async fn close(mut self: Box<Self>, reason: RunEndReason, start_tx: Option<StartSender>) -> ClosedRun {
@@ -79,6 +80,8 @@ impl RunTask {
     }
 
     async fn flush_final(&mut self) {
+        // The run may have waited since it read.
+        self.now = Instant::now();
         if self.flush_output().await.is_err() {
             // A client that has left misses nothing; one that returns reads it from the log.
             self.context.record.count_written(self.out.len());
