@@ -44,8 +44,12 @@ pub(super) fn send_command(run_dir: &Path, path: &str, timeout: Duration) -> Res
 /// Explains why the gateway in `run_dir` did not answer.
 pub(super) fn connection_failure(run_dir: &Path, error: &io::Error) -> CliFailure {
     if is_unreachable(error) {
+        let way_out = match error.kind() {
+            ErrorKind::PermissionDenied => "only the gateway's user may; run this as that user",
+            _ => "start it, or name the `run_dir` of its configuration",
+        };
         return CliExit::Unavailable
-            .failure(format_args!("cannot connect to a gateway in {}: {error}", run_dir.display()));
+            .failure(format_args!("cannot connect to a gateway in {}: {error}; {way_out}", run_dir.display()));
     }
     CliExit::Unavailable.failure(error)
 }

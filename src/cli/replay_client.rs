@@ -5,6 +5,7 @@ use super::local_gateway::block_on;
 use super::output::{CliExit, CliFailure, CliResult, print_line, with_plural};
 use super::recorded_agent::read_recording_file;
 use super::recorded_input::NO_REQUEST;
+use super::terminal_text::escape_text;
 use crate::codec::Framing;
 use crate::config;
 use crate::inspect::RecordedRun;
@@ -95,13 +96,20 @@ async fn send(to: &str, request: Request<Bytes>, timeout: Duration) -> Result<By
     let status = response.status();
     if !status.is_success() {
         let way_out = match status.as_u16() {
-            401 | 403 => "; give the credentials of a caller with --header",
-            404 => "; name the path of a route",
-            _ => "",
+            401 | 403 => "; give the credentials of a caller with --header".to_owned(),
+            404 => "; name the path of a route".to_owned(),
+            _ => describe_problem(response.body()).map_or_else(String::new, |problem| format!(": {problem}")),
         };
         return Err(CliExit::Problems.failure(format_args!("{to}: refused with {status}{way_out}")));
     }
     Ok(response.into_body())
+}
+
+/// Returns what a problem document says of the cause and the way out.
+fn describe_problem(body: &[u8]) -> Option<String> {
+    let problem: Value = serde_json::from_slice(body).ok()?;
+    let [code, detail, hint] = ["code", "detail", "hint"].map(|name| problem[name].as_str().unwrap_or_default());
+    (!code.is_empty()).then(|| escape_text(format!("{code}: {detail} {hint}").trim_end()))
 }
 
 /// Collects every string of the request: an id among them is the same in each run.

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::json;
 use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::time::sleep;
 
@@ -112,10 +112,15 @@ async fn read_next(mut reader: RunReader) -> Option<(RunReader, ReaderStep)> {
     read.await.ok()
 }
 
+/// Bytes of lines after which a tap waits until they are sent: there may be thousands of runs to read.
+const TAP_BATCH: usize = 64 << 10;
+
 /// A run that a tap reads.
 struct TappedRun {
     id: u64,
-    reader: RunReader,
+    run: Weak<CapturedRun>,
+    /// absent until its first rows are read
+    reader: Option<RunReader>,
 }
 
 struct Tap {
@@ -152,23 +157,32 @@ pub(super) fn tap(
 }
 
 impl Tap {
-    /// Returns a line for each new run, row and end.
+    /// Returns lines for new runs, rows and ends: one batch of each run in progress, and all of one that has ended
+    /// before the next.
     async fn next_lines(&mut self) -> Option<Vec<u8>> {
         let mut lines = Vec::new();
         for run in self.captures.runs_after(self.last_id) {
             self.last_id = run.id;
             if matches_glob(&self.routes, &run.head.route) {
-                add_line(&mut lines, &json!({"run": RunOverview::new(&run)}));
-                self.reading.push_back(TappedRun { id: run.id, reader: RunReader::new(&run) });
+                self.reading.push_back(TappedRun { id: run.id, run: Arc::downgrade(&run), reader: None });
             }
         }
         for _ in 0..self.reading.len() {
-            let TappedRun { id, reader } = self.reading.pop_front()?;
+            if lines.len() > TAP_BATCH {
+                break;
+            }
+            let TappedRun { id, run, reader } = self.reading.pop_front()?;
+            let Some(reader) = reader.or_else(|| begin_reading(&run, &mut lines)) else {
+                add_line(&mut lines, &json!({"id": id, "gone": true}));
+                continue;
+            };
+            let is_ended = run.upgrade().is_some_and(|run| run.is_ended());
             let (reader, step) = read_next(reader).await?;
             match step {
                 ReaderStep::Rows(rows) => {
                     rows.iter().for_each(|row| add_line(&mut lines, &json!({"id": id, "row": row})));
-                    self.reading.push_back(TappedRun { id, reader });
+                    let tapped = TappedRun { id, run, reader: Some(reader) };
+                    if is_ended { self.reading.push_front(tapped) } else { self.reading.push_back(tapped) }
                 }
                 ReaderStep::Ended => match self.captures.find(id) {
                     Some(run) => add_line(&mut lines, &json!({"run": RunOverview::new(&run)})),
@@ -179,4 +193,11 @@ impl Tap {
         }
         Some(lines)
     }
+}
+
+/// Returns a reader of the run, after the line that begins it; `None` if the run was evicted.
+fn begin_reading(run: &Weak<CapturedRun>, lines: &mut Vec<u8>) -> Option<RunReader> {
+    let run = run.upgrade()?;
+    add_line(lines, &json!({"run": RunOverview::new(&run)}));
+    Some(RunReader::new(&run))
 }
