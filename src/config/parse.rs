@@ -3,7 +3,7 @@
 use serde::de::DeserializeOwned;
 use serde_saphyr::Options;
 
-use super::problem::{ConfigProblem, ConfigProblems};
+use super::problem::{ConfigProblem, ConfigProblems, SourcePosition};
 use super::recovery::{self, RecoveredFile};
 use super::source::{LoadContext, SourceText};
 use crate::net::read_file;
@@ -37,10 +37,14 @@ pub(super) fn strip_bom(text: &str) -> &str {
 
 pub(super) fn decode_utf8<'b>(name: &str, bytes: &'b [u8]) -> Result<&'b str, ConfigProblems> {
     std::str::from_utf8(bytes).map_err(|error| {
-        let line = bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count() + 1;
-        ConfigProblem::for_file(name, format!("is not UTF-8: line {line} contains invalid bytes"))
-            .with_hint("save the file as UTF-8")
-            .into()
+        let before = String::from_utf8_lossy(&bytes[..error.valid_up_to()]);
+        let start = before.rfind('\n').map_or(0, |at| at + 1);
+        let position = SourcePosition {
+            line: before.matches('\n').count() as u64 + 1,
+            column: before[start..].chars().count() as u64 + 1,
+        };
+        let problem = ConfigProblem::for_file(name, "is not UTF-8 from here on").with_location("", Some(position));
+        problem.with_hint("save the file as UTF-8").into()
     })
 }
 

@@ -1,5 +1,6 @@
 //! Explains parse errors in terms of keys and values, with hints.
 
+use serde_saphyr::budget::BudgetBreach;
 use serde_saphyr::{Error, MessageFormatter, UserMessageFormatter};
 
 use super::problem::{ConfigProblem, SourcePosition, did_you_mean};
@@ -62,13 +63,21 @@ pub(super) fn explain_syntax(name: &str, text: &str, mut error: &Error) -> Confi
             "a second YAML document begins here".to_owned(),
             Some("keep one document in the file: remove the line `---`"),
         ),
+        Error::Budget { breach: BudgetBreach::Nodes { .. }, .. } => {
+            let message = "the file has too many values, or repeats itself too often".to_owned();
+            (message, Some("leave out what is not needed, and use fewer aliases"))
+        }
+        Error::RecursiveReferencesRequireWeakTypes { .. } => (
+            "an alias (`*name`) inside its own anchor (`&name`)".to_owned(),
+            Some("write the value in place of the alias"),
+        ),
         Error::Budget { .. } => (
             "the file is nested too deeply or repeats itself too often".to_owned(),
-            Some("use fewer levels and aliases: a configuration is four levels deep and needs few aliases"),
+            Some("use fewer levels and aliases: few files are deeper than ten levels"),
         ),
         other => (
             format!("this cannot be read: {}", UserMessageFormatter.format_message(other)),
-            Some("write keys and values without YAML tags such as `!!int` and without merge keys (`<<`)"),
+            Some("write keys and values without YAML tags such as `!!int` and merge keys (`<<`), and text in quotes"),
         ),
     };
     let problem = ConfigProblem::for_file(name, message).with_location("", position);
@@ -163,7 +172,9 @@ fn syntax_hint(message: &str) -> Option<&'static str> {
         ("tab", "indent with spaces; YAML does not allow tabs"),
         ("quoted scalar", "a quote here or above is not closed, or a `\\` in double quotes needs to be `\\\\`"),
         ("unclosed bracket", "close it, or quote a text that begins with `[` or `{`"),
+        ("unexpected character: `\\u", "remove the control character, or write it as an escape in double quotes"),
         ("unexpected character", "put the value in quotes"),
+        ("recursion limit", "use fewer levels: few files are deeper than ten"),
         (
             "flow mapping",
             "between `{` and `}`, quote a value that contains `{` or `}`, such as \"${NAME}\" or \"/runs/{id}\", and put a \

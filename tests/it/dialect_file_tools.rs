@@ -69,6 +69,20 @@ pub(super) fn run(arguments: &[&str], input: &str) -> Printed {
     Printed { code: status.code(), out: text(stdout), err: text(stderr) }
 }
 
+/// A rule for each element of a list, which sends the whole frame again.
+#[test]
+fn a_frame_does_not_become_any_number_of_bytes() {
+    let rules = "- {each: items, emit: {type: CUSTOM, name: x, value: \"{$}\"}}\n- {has: end, done: true}\n";
+    let file = TempFile::new(&format!("name: acme\nevents:\n{rules}"));
+    let frame = json!({"items": vec![1; 2_000], "pad": "x".repeat(50_000)});
+    let end = json!({"end": 1});
+    let from = utf8(file.path());
+    let printed = run(&["translate", "--from", from, "--to", "ag-ui"], &format!("data: {frame}\n\ndata: {end}\n\n"));
+    assert!((30_000_000..33_000_000).contains(&printed.out.len()), "not 100 MB: {}", printed.out.len());
+    assert!(printed.err.contains("an event is larger than 31457280 bytes in the client's form"), "{}", printed.err);
+    assert!(printed.out.ends_with("\"code\":\"frame_too_large\"}\n\n"));
+}
+
 #[test]
 fn check_recognises_dialect_files() {
     let file = TempFile::new(ACME);

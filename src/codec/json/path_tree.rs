@@ -31,8 +31,15 @@ pub(crate) struct PathTree {
 /// The end of a path, and the steps from there to the ends of longer ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct PathNode {
-    children: Vec<(JsonStep, usize)>,
+    /// by the length of their names: most members of a frame are on no path, and have another length
+    members: Vec<Vec<NamedChild>>,
+    /// by index
+    elements: Vec<(usize, usize)>,
+    last: Option<usize>,
 }
+
+/// A member with its slot.
+type NamedChild = (Box<str>, usize);
 
 /// By slot. A path that leads nowhere has no value.
 type PathValues<'a> = Vec<Option<Json<'a>>>;
@@ -44,12 +51,43 @@ impl Default for PathTree {
 }
 
 impl PathNode {
-    fn child(&self, is_step: impl Fn(&JsonStep) -> bool) -> Option<usize> {
-        self.children.iter().find(|(step, _)| is_step(step)).map(|(_, child)| *child)
+    fn child(&self, step: &JsonStep) -> Option<usize> {
+        match step {
+            JsonStep::Member(name) => self.member(name),
+            JsonStep::Index(index) => self.element(*index),
+            JsonStep::Last => self.last,
+        }
     }
 
+    fn add_child(&mut self, step: &JsonStep, child: usize) {
+        match step {
+            JsonStep::Member(name) => {
+                self.members.resize_with(self.members.len().max(name.len() + 1), Vec::new);
+                self.members[name.len()].push((name.clone(), child));
+            }
+            JsonStep::Index(index) => self.elements.push((*index, child)),
+            JsonStep::Last => self.last = Some(child),
+        }
+    }
+
+    #[inline]
     fn member(&self, name: &str) -> Option<usize> {
-        self.child(|step| matches!(step, JsonStep::Member(own) if **own == *name))
+        let is_same = |own: &str| own.as_bytes().first() == name.as_bytes().first() && own == name;
+        self.members.get(name.len())?.iter().find(|(own, _)| is_same(own)).map(|(_, child)| *child)
+    }
+
+    #[inline]
+    fn element(&self, index: usize) -> Option<usize> {
+        self.elements.iter().find(|(own, _)| *own == index).map(|(_, child)| *child)
+    }
+
+    const fn is_entered(&self) -> bool {
+        !self.members.is_empty() || !self.elements.is_empty() || self.last.is_some()
+    }
+
+    fn children(&self) -> impl Iterator<Item = usize> {
+        let members = self.members.iter().flatten().map(|(_, child)| *child);
+        members.chain(self.elements.iter().map(|(_, child)| *child)).chain(self.last)
     }
 }
 
@@ -57,14 +95,19 @@ impl PathTree {
     /// The slot of the whole value.
     pub(crate) const ROOT: usize = 0;
 
+    /// Returns the number of slots.
+    pub(crate) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
     /// Adds a path and returns its slot; a path that is already there keeps its own.
     pub(crate) fn add(&mut self, steps: &[JsonStep]) -> usize {
         let mut slot = PathTree::ROOT;
         for step in steps {
-            slot = self.nodes[slot].child(|own| own == step).unwrap_or_else(|| {
+            slot = self.nodes[slot].child(step).unwrap_or_else(|| {
                 let child = self.nodes.len();
                 self.nodes.push(PathNode::default());
-                self.nodes[slot].children.push((step.clone(), child));
+                self.nodes[slot].add_child(step, child);
                 child
             });
         }
@@ -76,20 +119,23 @@ impl PathTree {
         let mut names = vec![None; self.nodes.len()];
         // A node stands behind the one to which it was added.
         for (slot, node) in self.nodes.iter().enumerate() {
-            for (step, child) in &node.children {
-                names[*child] = if let JsonStep::Member(name) = step { Some(&**name) } else { names[slot] };
-            }
+            node.children().for_each(|child| names[child] = names[slot]);
+            node.members.iter().flatten().for_each(|(name, child)| names[*child] = Some(&**name));
         }
         names
     }
 
     /// Reads the values of all paths. There are none in a text that is not exactly one JSON value.
     pub(crate) fn read<'a>(&self, text: &'a str) -> PathValues<'a> {
-        let mut values = vec![None; self.nodes.len()];
+        let mut values = self.no_values();
         if self.read_text(PathTree::ROOT, text, &mut values).is_err() {
             values.fill(None);
         }
         values
+    }
+
+    fn no_values<'a>(&self) -> PathValues<'a> {
+        std::iter::repeat_with(|| None).take(self.nodes.len()).collect()
     }
 
     /// Reads a text as the value of a path, and the values of all paths that go on from there.
@@ -111,7 +157,7 @@ impl PathTree {
         if values[slot].is_some() {
             self.clear(slot, values);
         }
-        let is_entered = !node.children.is_empty();
+        let is_entered = node.is_entered();
         let text = match scanner.peek_byte().filter(|_| is_entered) {
             Some(b'{') => scanner.take_text(|scanner| self.take_members(node, depth + 1, scanner, values))?,
             Some(b'[') => scanner.take_text(|scanner| self.take_elements(node, depth + 1, scanner, values))?,
@@ -152,9 +198,8 @@ impl PathTree {
         values: &mut PathValues<'a>,
     ) -> Result<(), ScanFailure> {
         let (mut count, mut last) = (0, None);
-        let last_slot = node.child(|step| *step == JsonStep::Last);
         scanner.take_elements(depth, |scanner| {
-            let child = node.child(|step| *step == JsonStep::Index(count));
+            let child = node.element(count);
             count += 1;
             match child {
                 None => last = Some(scanner.value_at_depth(depth)?),
@@ -165,7 +210,7 @@ impl PathTree {
             }
             Ok(())
         })?;
-        match last_slot.zip(last) {
+        match node.last.zip(last) {
             Some((slot, text)) => self.read_text(slot, text, values),
             None => Ok(()),
         }
@@ -179,7 +224,7 @@ impl PathTree {
         if !held.starts_with(['{', '[']) {
             return;
         }
-        let mut found = vec![None; self.nodes.len()];
+        let mut found = self.no_values();
         if self.read_text(slot, held, &mut found).is_ok() {
             let found = found.into_iter().map(|value| value.map(Json::into_owned));
             values.iter_mut().zip(found).for_each(|(value, found)| *value = found.or_else(|| value.take()));
@@ -189,7 +234,7 @@ impl PathTree {
     /// Removes the values of a path and of all that go on from there.
     fn clear(&self, slot: usize, values: &mut PathValues<'_>) {
         values[slot] = None;
-        self.nodes[slot].children.iter().for_each(|(_, child)| self.clear(*child, values));
+        self.nodes[slot].children().for_each(|child| self.clear(child, values));
     }
 }
 

@@ -6,7 +6,7 @@ use super::compiler::{DialectCompiler, PlacedNode, literal_json};
 use crate::codec::json;
 use crate::config::problem::{SourcePosition, did_you_mean};
 use crate::config::spanned_tree::{NodeValue, TreeNode, join_key};
-use crate::event::{Json, MemberKey};
+use crate::event::{EventType, Json, MemberKey};
 use std::borrow::Cow;
 
 pub(super) const EXAMPLE_KEYS: &[&str] =
@@ -89,6 +89,14 @@ impl DialectCompiler<'_> {
             self.report_at(at, "`events` must be a list", "write `- {type: …}` for each event");
             return None;
         };
+        let kind = |event: &Json<'_>| {
+            json::parse_member(event, json::TYPE)?.text().and_then(|wire| EventType::from_wire(&wire))
+        };
+        if let Some(wrong) = events.iter().find(|event| kind(event).is_none()) {
+            let message = format!("`events` has `{wrong}`, which is no event of AG-UI");
+            self.report_at(at, message, "write `- {type: …}` with the type of one, and its members");
+            return None;
+        }
         Some(events.into_iter().map(Json::into_owned).collect())
     }
 
@@ -115,7 +123,10 @@ impl DialectCompiler<'_> {
         let mut thread = Vec::new();
         for entry in entries {
             if !known.contains(&entry.key) {
-                let hint = did_you_mean(&entry.key, &known.iter().map(String::as_str).collect::<Vec<_>>());
+                let hint = match known.is_empty() {
+                    true => format!("add a rule with `keep: {{{}: \"{{PATH}}\"}}`", entry.key),
+                    false => did_you_mean(&entry.key, &known.iter().map(String::as_str).collect::<Vec<_>>()),
+                };
                 let path = join_key(&path, &entry.key);
                 self.report(&path, entry.position, format!("no rule keeps `{}`", entry.key), hint);
             }

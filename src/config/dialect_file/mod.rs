@@ -36,7 +36,8 @@ pub(crate) enum FileKind {
 
 impl FileKind {
     pub(crate) fn classify(text: &str) -> FileKind {
-        let has = |key: &str| text.lines().any(|line| line.strip_prefix(key).is_some_and(|rest| rest.starts_with(':')));
+        let lines = || text.split(['\n', '\r']);
+        let has = |key: &str| lines().any(|line| line.strip_prefix(key).is_some_and(|rest| rest.starts_with(':')));
         match has("routes") {
             true => FileKind::Configuration,
             false if OWN_KEYS.iter().any(|key| has(key)) => FileKind::Dialect,

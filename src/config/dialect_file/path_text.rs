@@ -13,6 +13,12 @@ const REQUEST_ROOTS: &[&str] = &["@item", "@thread", "@user_text", "@new_message
 const REQUEST_MEMBERS: &[&str] =
     &["threadId", "runId", "messages", "tools", "state", "context", "forwardedProps", "resume", "parentRunId"];
 
+/// Maximum number of steps of a path. The values that a path enters are read one within the other.
+const MAX_STEPS: usize = 64;
+
+/// Maximum number of places that all rules or all requests of a file read. Each takes memory in every frame.
+const MAX_PLACES: usize = 1_000;
+
 const PATH_HINT: &str = "write names separated by dots, `[0]` for an element, `[-1]` for the last one, and `[\"a.b\"]` \
                          for a name with dots";
 
@@ -20,7 +26,7 @@ impl DialectCompiler<'_> {
     /// Compiles a path without a named place.
     pub(super) fn plain_path(&mut self, at: PlacedNode<'_>) -> Option<Vec<JsonStep>> {
         let text = self.scalar_text(at)?;
-        self.parse_steps(at, text.trim())
+        self.parse_steps(at, text.trim(), text.trim())
     }
 
     /// Compiles a path into the place of its value.
@@ -31,8 +37,12 @@ impl DialectCompiler<'_> {
         }
         let is_root = text == "$" || text.starts_with("$.") || text.starts_with("$[");
         let steps = match text.strip_prefix('$').filter(|_| is_root) {
-            Some(rest) => self.parse_steps(at, rest.strip_prefix('.').unwrap_or(rest))?,
-            None => self.parse_steps(at, text)?,
+            Some(rest) => self.parse_steps(at, text, without_dot(rest))?,
+            None if text.is_empty() => {
+                self.report_at(at, "a path is missing", "write one, such as `choices[0].text`; `$` is the whole frame");
+                return None;
+            }
+            None => self.parse_steps(at, text, text)?,
         };
         match scope {
             PathUse::Request { .. } => {
@@ -47,24 +57,37 @@ impl DialectCompiler<'_> {
                     self.report_at(at, message, hint);
                     return None;
                 }
-                Some(ValueSource::Slot(self.mapping.request_paths.add(&steps)))
+                self.add_place(at, &steps, scope)
             }
             PathUse::Frame { .. } => {
                 let steps = if is_root { steps } else { [self.payload.clone(), steps].concat() };
                 self.mapping.add_read_members(&steps);
-                Some(ValueSource::Slot(self.mapping.paths.add(&steps)))
+                self.add_place(at, &steps, scope)
             }
         }
+    }
+
+    fn add_place(&mut self, at: PlacedNode<'_>, steps: &[JsonStep], scope: PathUse) -> Option<ValueSource> {
+        let (tree, read) = match scope {
+            PathUse::Request { .. } => (&mut self.mapping.request_paths, "requests"),
+            PathUse::Frame { .. } => (&mut self.mapping.paths, "rules"),
+        };
+        if tree.len() > MAX_PLACES {
+            let message = format!("the {read} read more than {MAX_PLACES} different places");
+            self.report_at(at, message, "read fewer members, or whole objects of them");
+            return None;
+        }
+        Some(ValueSource::Slot(tree.add(steps)))
     }
 
     fn compile_named(&mut self, at: PlacedNode<'_>, text: &str, named: &str, scope: PathUse) -> Option<ValueSource> {
         let end = named.find(['.', '[']).unwrap_or(named.len());
         let (name, rest) = named.split_at(end);
-        let rest = rest.strip_prefix('.').unwrap_or(rest);
+        let rest = without_dot(rest);
         let is_frame = matches!(scope, PathUse::Frame { .. });
         let source = match name {
             "item" if scope.has_item() => {
-                let steps = self.parse_steps(at, rest)?;
+                let steps = self.parse_steps(at, text, rest)?;
                 if is_frame {
                     self.mapping.add_read_members(&steps);
                 }
@@ -102,6 +125,11 @@ impl DialectCompiler<'_> {
 
     fn compile_kept(&mut self, at: PlacedNode<'_>, name: &str, is_thread: bool) -> Option<ValueSource> {
         self.reads_thread |= is_thread;
+        if name.is_empty() {
+            let root = if is_thread { "@thread" } else { "@run" };
+            self.report_at(at, format!("`{root}` names no value"), format!("write `{root}.NAME`"));
+            return None;
+        }
         let names = if is_thread { &self.mapping.thread_names } else { &self.mapping.run_names };
         if let Some(found) = names.iter().position(|own| **own == *name) {
             return Some(if is_thread { ValueSource::Thread(found) } else { ValueSource::Run(found) });
@@ -116,13 +144,24 @@ impl DialectCompiler<'_> {
         None
     }
 
-    fn parse_steps(&mut self, at: PlacedNode<'_>, text: &str) -> Option<Vec<JsonStep>> {
-        let steps = split_steps(text);
-        if steps.is_none() {
-            self.report_at(at, format!("`{text}` is not a path"), PATH_HINT);
+    /// Splits the part of a path that has steps.
+    fn parse_steps(&mut self, at: PlacedNode<'_>, path: &str, part: &str) -> Option<Vec<JsonStep>> {
+        let Some(steps) = split_steps(part) else {
+            self.report_at(at, format!("`{path}` is not a path"), PATH_HINT);
+            return None;
+        };
+        if steps.len() > MAX_STEPS {
+            let message = format!("a path of {} steps; at most {MAX_STEPS} are read", steps.len());
+            self.report_at(at, message, "name a member that is less deep");
+            return None;
         }
-        steps
+        Some(steps)
     }
+}
+
+/// Removes the dot behind a named place, unless nothing follows it.
+fn without_dot(rest: &str) -> &str {
+    rest.strip_prefix('.').filter(|next| !next.is_empty()).unwrap_or(rest)
 }
 
 /// Splits a path into its steps; empty text has none. Returns `None` if it is malformed.
@@ -153,7 +192,7 @@ fn split_steps(text: &str) -> Option<Vec<JsonStep>> {
         }
         let end = rest.find(['.', '[']).unwrap_or(rest.len());
         let (name, after) = rest.split_at(end);
-        let is_plain = !name.is_empty() && !name.contains(|c: char| c.is_whitespace() || "{}|\"]@".contains(c));
+        let is_plain = !name.is_empty() && !name.contains(|c: char| c.is_whitespace() || "{}|\"]@*()/".contains(c));
         if !is_plain {
             return None;
         }
@@ -180,7 +219,8 @@ mod tests {
         let steps = vec![member("a"), member("b.c]"), JsonStep::Last, member("d")];
         assert_eq!(split_steps(r#"a["b.c]"][-1].d"#), Some(steps));
         for wrong in [
-            ".a", "a.", "a..b", "a[", "a[]", "a[x]", "a[-2]", "a.[0]", "a[0]b", "a b", "a{b", r#"a["b"#, "a|b", "a[0].",
+            ".a", "a.", "a..b", "a[", "a[]", "a[x]", "a[-2]", "a.[0]", "a[0]b", "a b", "a{b", r#"a["b"#, "a|b",
+            "a[0].", "a.*", "/a/b", "a()", ".", "a['b']",
         ] {
             assert_eq!(split_steps(wrong), None, "{wrong}");
         }

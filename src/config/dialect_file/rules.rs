@@ -22,6 +22,10 @@ pub(super) const NOT_EMITTED: &[EventType] = &[EventType::RunStarted, EventType:
 pub(super) const KEY: &str = "key";
 pub(super) const CONTENT: &str = "content";
 
+fn ends_run(effect: &RuleEffect) -> bool {
+    matches!(effect, RuleEffect::Done | RuleEffect::Fail { .. })
+}
+
 /// Returns the first path that a rule asks for.
 fn label_of(rule: &TreeNode) -> Box<str> {
     let first = ["has", "each"].iter().find_map(|key| {
@@ -41,25 +45,39 @@ impl DialectCompiler<'_> {
             let hint = "write a list: `- when: {type: message}` and below it `emit:`";
             return self.report_at(at, "must be a list of rules", hint);
         };
-        for (index, rule) in rules.iter().enumerate() {
+        let mut last = None;
+        for (index, node) in rules.iter().enumerate() {
             let path = format!("{}[{index}]", at.path);
-            if let Some(rule) = self.compile_rule(PlacedNode { node: rule, path: &path }) {
-                self.mapping.rules.push(rule);
+            let at = PlacedNode { node, path: &path };
+            if let Some(last) = &last {
+                let message = format!("this is never used, because {last} ends the run with any frame");
+                let hint = "move it to the front, or add `when:`, `has:` or `lacks:` to the other";
+                return self.report_at(at, message, hint);
             }
+            let before = self.problem_count();
+            let Some(rule) = self.compile_rule(at) else { continue };
+            // A condition with a mistake is none.
+            let has_mistake = self.problem_count() > before;
+            if rule.each.is_none() && rule.conditions.is_empty() && rule.effects.iter().any(ends_run) && !has_mistake {
+                last = Some(path.clone());
+            }
+            self.mapping.rules.push(rule);
         }
     }
 
     fn compile_rule(&mut self, at: PlacedNode<'_>) -> Option<MappingRule> {
         let entries = self.mapping_entries(at, "`when:` or `has:`, and `emit:` below it");
         self.check_keys(at, RULE_KEYS);
-        if !entries.is_empty() && !entries.iter().any(|entry| EFFECT_KEYS.contains(&entry.key.as_str())) {
+        let is_mapping = matches!(at.node.value, NodeValue::Mapping(_));
+        if is_mapping && !entries.iter().any(|entry| EFFECT_KEYS.contains(&entry.key.as_str())) {
             let hint = "add `emit:` with an event, or `ignore: true` for frames that mean nothing to a user";
             self.report_at(at, "the rule does nothing", hint);
         }
         let scope = PathUse::Frame { has_item: false };
         let each = match at.node.entry("each") {
             Some(entry) => {
-                Some(self.compile_one_path(PlacedNode { node: &entry.value, path: &join_key(at.path, "each") }, scope)?)
+                let path = join_key(at.path, "each");
+                Some(self.compile_list_path(PlacedNode { node: &entry.value, path: &path }, scope)?)
             }
             None => None,
         };
@@ -77,9 +95,11 @@ impl DialectCompiler<'_> {
             RuleEffect::Finish(_) => 2,
             RuleEffect::Done | RuleEffect::Fail { .. } => 3,
         });
-        let ends = |effect: &&RuleEffect| matches!(effect, RuleEffect::Done | RuleEffect::Fail { .. });
-        if effects.iter().filter(ends).count() > 1 {
+        if effects.iter().filter(|effect| ends_run(effect)).count() > 1 {
             self.report_at(at, "the rule has both `done` and `fail`", "keep the one with which the run ends");
+        }
+        if at.node.entry("ignore").is_some() && !effects.is_empty() {
+            self.report_at(at, "the rule has `ignore` and does something", "remove `ignore`, or everything else");
         }
         let line = position_of(at.node).map_or(0, |position| position.line);
         Some(MappingRule { line, label: label_of(at.node), each, conditions: conditions?, effects })
@@ -88,7 +108,11 @@ impl DialectCompiler<'_> {
     fn compile_effect(&mut self, at: PlacedNode<'_>, key: &str, scope: PathUse, effects: &mut Vec<RuleEffect>) {
         match key {
             "emit" => {
-                for (event, path) in self.list_items(at) {
+                let events = self.list_items(at);
+                if events.is_empty() {
+                    self.report_at(at, "an empty list has no event", "add one, or write `ignore: true`");
+                }
+                for (event, path) in events {
                     effects.extend(
                         self.compile_event(PlacedNode { node: event, path: &path }, scope).map(RuleEffect::Emit),
                     );
@@ -204,7 +228,11 @@ impl DialectCompiler<'_> {
         scope: PathUse,
     ) -> Vec<MemberTemplate> {
         let mut members = Vec::new();
-        for entry in self.mapping_entries(at, "members and their values") {
+        let expected = match kind {
+            EventType::RunFinished => "`finish: {}`, or its members and their values",
+            _ => "members and their values",
+        };
+        for entry in self.mapping_entries(at, expected) {
             let path = join_key(at.path, &entry.key);
             if own_keys.contains(&entry.key.as_str()) {
                 continue;

@@ -2,12 +2,13 @@
 
 use super::compiler::{DialectCompiler, PathUse, PlacedNode, literal_json, position_of};
 use crate::config::problem::{did_you_mean, nearest};
-use crate::config::spanned_tree::{MapEntry, NodeValue, TreeScalarKind, join_key};
+use crate::config::spanned_tree::{MapEntry, NodeValue, TreeScalar, TreeScalarKind, join_key};
 use crate::dialect::{ComparedWord, Condition, ItemRule, TextPart, ValueSource, ValueTemplate, ValueTest};
 use crate::event::Json;
 
 /// Keys of a mapping that is not an object but a way to make a value.
 pub(super) const TABLE_KEYS: &[&str] = &["from", "table", "otherwise"];
+const CONVERSION_KEYS: &[&str] = &["as_text", "as_json", "text_of"];
 pub(super) const EACH_KEYS: &[&str] = &["each", "as", "rules"];
 pub(super) const ITEM_KEYS: &[&str] = &["when", "has", "lacks", "as"];
 
@@ -46,7 +47,7 @@ impl DialectCompiler<'_> {
             return None;
         }
         match entries {
-            [only] if ["as_text", "as_json", "text_of"].contains(&only.key.as_str()) => {
+            [only] if CONVERSION_KEYS.contains(&only.key.as_str()) => {
                 let path = join_key(at.path, &only.key);
                 let inner = Box::new(self.compile_value(PlacedNode { node: &only.value, path: &path }, scope)?);
                 Some(match only.key.as_str() {
@@ -86,6 +87,14 @@ impl DialectCompiler<'_> {
             Some(self.compile_value(PlacedNode { node: &entry.value, path: &path }, scope).map(Box::new))
         };
         let from = part("from")??;
+        let is_constant = |text: &TreeScalar| !text.text.contains("${");
+        if let (ValueTemplate::Literal(word), Some(NodeValue::Scalar(text))) = (&*from, value_of(at, "from"))
+            && is_constant(text)
+        {
+            let word = word.unquoted();
+            self.report_at(at, format!("`from: {word}` is always the same"), format!("write `from: \"{{{word}}}\"`"));
+            return None;
+        }
         let otherwise = match part("otherwise") {
             Some(value) => Some(value?),
             None => None,
@@ -93,9 +102,16 @@ impl DialectCompiler<'_> {
         let mut words = Vec::new();
         if let Some(table) = at.node.entry("table") {
             let path = join_key(at.path, "table");
-            for entry in
-                self.mapping_entries(PlacedNode { node: &table.value, path: &path }, "`table: {their-word: our-word}`")
-            {
+            let table = PlacedNode { node: &table.value, path: &path };
+            let entries = self.mapping_entries(table, "`table: {their-word: our-word}`");
+            if entries.is_empty() && matches!(table.node.value, NodeValue::Mapping(_)) {
+                self.report_at(
+                    table,
+                    "an empty table has no words",
+                    "add some, or remove `table` for the value itself",
+                );
+            }
+            for entry in entries {
                 let path = join_key(&path, &entry.key);
                 let at = PlacedNode { node: &entry.value, path: &path };
                 let NodeValue::Scalar(word) = &entry.value.value else {
@@ -114,7 +130,7 @@ impl DialectCompiler<'_> {
 
     fn compile_each(&mut self, at: PlacedNode<'_>, scope: PathUse) -> Option<ValueTemplate> {
         let path = join_key(at.path, "each");
-        let list = self.compile_one_path(PlacedNode { node: &at.node.entry("each")?.value, path: &path }, scope)?;
+        let list = self.compile_list_path(PlacedNode { node: &at.node.entry("each")?.value, path: &path }, scope)?;
         let scope = scope.with_item();
         if let Some(value) = at.node.entry("as") {
             let path = join_key(at.path, "as");
@@ -123,10 +139,16 @@ impl DialectCompiler<'_> {
         }
         let rules_path = join_key(at.path, "rules");
         let rules = self.list_items(PlacedNode { node: &at.node.entry("rules")?.value, path: &rules_path });
+        if rules.is_empty() {
+            self.report_at(at, "an empty list of `rules` makes no element", "add one, such as `{as: \"{@item}\"}`");
+        }
         let mut compiled = Vec::new();
         for (rule, path) in rules {
             let at = PlacedNode { node: rule, path: &path };
             self.mapping_entries(at, "`{when: {role: user}, as: …}`");
+            if !matches!(rule.value, NodeValue::Mapping(_)) {
+                continue;
+            }
             self.check_keys(at, ITEM_KEYS);
             let Some(value) = rule.entry("as") else {
                 self.report_at(at, "the key `as` is missing", "add `as:` with the element that the list gets");
@@ -192,6 +214,10 @@ impl DialectCompiler<'_> {
         let mut words = Vec::new();
         for (item, path) in self.list_items(at) {
             match &item.value {
+                NodeValue::Scalar(word) if word.text.contains("${") => {
+                    let text = self.expand(PlacedNode { node: item, path: &path }, &word.text)?;
+                    words.push(ComparedWord::new(Json::string(&text)));
+                }
                 NodeValue::Scalar(word) => words.push(ComparedWord::new(literal_json(word))),
                 NodeValue::Empty => words.push(ComparedWord::new(Json::NULL)),
                 _ => {
@@ -217,6 +243,9 @@ impl DialectCompiler<'_> {
                     (ValueTest::Has, ValueTest::Lacks) => true,
                     (ValueTest::OneOf(words), ValueTest::Lacks) => !words.iter().any(is_empty),
                     (ValueTest::OneOf(words), ValueTest::Has) => words.iter().all(is_empty),
+                    (ValueTest::OneOf(words), ValueTest::OneOf(others)) => {
+                        !words.iter().any(|word| others.contains(word))
+                    }
                     _ => false,
                 }
         };
@@ -232,6 +261,24 @@ impl DialectCompiler<'_> {
     pub(super) fn compile_one_path(&mut self, at: PlacedNode<'_>, scope: PathUse) -> Option<ValueSource> {
         let text = self.scalar_text(at)?;
         self.compile_path(at, &text, scope)
+    }
+
+    /// Compiles the path of a list.
+    pub(super) fn compile_list_path(&mut self, at: PlacedNode<'_>, scope: PathUse) -> Option<ValueSource> {
+        let source = self.compile_one_path(at, scope)?;
+        let is_text = matches!(
+            source,
+            ValueSource::EventLine
+                | ValueSource::Data
+                | ValueSource::ThreadId
+                | ValueSource::RunId
+                | ValueSource::UserText
+        );
+        if is_text {
+            self.report_at(at, "this is a text, and never a list", "name a list, such as `choices`");
+            return None;
+        }
+        Some(source)
     }
 
     /// Compiles a text with places in braces.
@@ -291,10 +338,14 @@ impl DialectCompiler<'_> {
     }
 }
 
+fn value_of<'t>(at: PlacedNode<'t>, key: &str) -> Option<&'t NodeValue> {
+    at.node.entry(key).map(|entry| &entry.value.value)
+}
+
 /// Finds a mapping that is meant as a way to make a value, but would be taken as an object.
 fn find_mistake(at: PlacedNode<'_>, entries: &[MapEntry]) -> Option<(String, String)> {
     let has = |key: &str| at.node.entry(key).is_some();
-    let has_text = |key: &str| matches!(at.node.entry(key).map(|entry| &entry.value.value), Some(NodeValue::Scalar(_)));
+    let has_text = |key: &str| matches!(value_of(at, key), Some(NodeValue::Scalar(_)));
     let has_only = |keys: &[&str]| entries.iter().all(|entry| keys.contains(&entry.key.as_str()));
     let misspelt = |keys: &[&'static str]| {
         let mut others = entries.iter().filter(|entry| !keys.contains(&entry.key.as_str()));
@@ -306,6 +357,11 @@ fn find_mistake(at: PlacedNode<'_>, entries: &[MapEntry]) -> Option<(String, Str
         let message = format!("`{{{key}}}` without quotes is an object in YAML");
         return Some((message, format!("write \"{{{key}}}\", or `{{{key}: \"\"}}` for an object")));
     }
+    if let Some(wrong) = entries.iter().find(|entry| entries.len() > 1 && CONVERSION_KEYS.contains(&entry.key.as_str()))
+    {
+        let key = &wrong.key;
+        return Some((format!("`{key}` has another key beside it"), format!("write `{{{key}: VALUE}}` alone")));
+    }
     if has_text("each") && !has("as") && !has("rules") {
         return Some(("`each` without the form of its elements".to_owned(), "add `as:` or `rules:`".to_owned()));
     }
@@ -315,7 +371,7 @@ fn find_mistake(at: PlacedNode<'_>, entries: &[MapEntry]) -> Option<(String, Str
     }
     let other = entries.iter().find(|entry| !TABLE_KEYS.contains(&entry.key.as_str()));
     if has_text("from")
-        && matches!(at.node.entry("table").map(|entry| &entry.value.value), Some(NodeValue::Mapping(_)))
+        && matches!(value_of(at, "table"), Some(NodeValue::Mapping(_)))
         && let Some(other) = other
     {
         return Some((format!("`{}` is no key of a table", other.key), did_you_mean(&other.key, TABLE_KEYS)));

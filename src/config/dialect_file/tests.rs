@@ -287,6 +287,81 @@ fn every_mistake_has_a_place_a_cause_and_a_way_out() {
             "no rule keeps `sesion`",
             "did you mean `session`?",
         ),
+        ("events: [{}, {done: true}]", "2:10: events[0]: the rule does nothing", "ignore: true"),
+        ("events: [{emit: [], done: true}]", "2:17: events[0].emit: an empty list has no event", "add one"),
+        (
+            "events: [{has: a, ignore: true, set: {b: x}, done: true}]",
+            "the rule has `ignore` and does something",
+            "remove",
+        ),
+        (
+            "events: [{fail: {}}, {has: a, done: true}]",
+            "2:22: events[1]: this is never used, because events[0] ends the run with any frame",
+            "move it to the front",
+        ),
+        ("events: [{when: {a: 1, $.a: 2}, done: true}]", "these conditions exclude each other", "remove one"),
+        (
+            "events: [{when: {a: '${NONE}'}, done: true}]",
+            "2:21: events[0].when.a: the environment variable `NONE`",
+            "default}",
+        ),
+        (
+            "events: [{each: '@event', done: true}]",
+            "2:17: events[0].each: this is a text, and never a list",
+            "name a list",
+        ),
+        ("events: [{has: '', done: true}]", "2:16: events[0].has: a path is missing", "`$` is the whole frame"),
+        ("events: [{has: $..x, done: true}]", "`$..x` is not a path", "separated by dots"),
+        ("events: [{has: $., done: true}]", "`$.` is not a path", "separated by dots"),
+        ("events: [{has: 'a[*].b', done: true}]", "`a[*].b` is not a path", "`[-1]` for the last one"),
+        ("events: [{has: a.*, done: true}]", "`a.*` is not a path", "`[\"a.b\"]`"),
+        ("events: [{has: /a/0, done: true}]", "`/a/0` is not a path", "separated by dots"),
+        ("events: [{has: '@run', done: true}]", "`@run` names no value", "write `@run.NAME`"),
+        ("events: [{each: a, has: '@item.', done: true}]", "`@item.` is not a path", "separated by dots"),
+        (
+            "events: [{emit: {type: TEXT_MESSAGE_CHUNK, delta: '{a | upper()}'}, done: true}]",
+            "`upper()` is not a path",
+            "separated by dots",
+        ),
+        ("events: [{finish: true}]", "2:19: events[0].finish: must be a mapping, not true or false", "`finish: {}`"),
+        (
+            "events: [{done: true}]\nrequest: {body: {a: {from: state, table: {x: y}}}}",
+            "3:21: request.body.a: `from: state` is always the same",
+            "write `from: \"{state}\"`",
+        ),
+        (
+            "events: [{done: true}]\nrequest: {body: {a: {from: '{state}', table: {}}}}",
+            "an empty table has no words",
+            "remove `table`",
+        ),
+        (
+            "events: [{done: true}]\nrequest: {body: {a: {as_text: '{state}', as_json: '{tools}'}}}",
+            "`as_text` has another key beside it",
+            "{as_text: VALUE}",
+        ),
+        (
+            "events: [{done: true}]\nrequest: {body: {a: {each: messages, rules: []}}}",
+            "an empty list of `rules` makes no element",
+            "add one",
+        ),
+        (
+            "events: [{done: true}]\nrequest: {body: {a: {each: messages, rules: }}}",
+            "request.body.a.rules: must be a mapping, not empty",
+            "when: {role: user}",
+        ),
+        (
+            "events: [{done: true}]\ntests: [{stream: x, events: [{type: NO}]}]",
+            "which is no event of AG-UI",
+            "{type: …}",
+        ),
+        (
+            "events: [{done: true}]\ntests: [{stream: x, events: [], keep: {a: 1}}]",
+            "no rule keeps `a`",
+            "add a rule with `keep: {a: ",
+        ),
+        ("events: [{when: {a: .nan}, done: true}]", "2:21: : this cannot be read", "text in quotes"),
+        ("events: [{when: {a: \"\u{1}\"}, done: true}]", "2:22: : this is not YAML", "remove the control character"),
+        ("events: &a [*a]", "2:13: : an alias (`*name`) inside its own anchor", "in place of the alias"),
         ("events: [{done: true}]\n  x: [", "", ""),
     ];
     let mut failures = Vec::new();
@@ -308,6 +383,29 @@ fn every_mistake_has_a_place_a_cause_and_a_way_out() {
     ] {
         let found = problems(text);
         assert!(found.contains(message) || message == "cannot be read" && found != "ok", "{text}\n  {found}");
+    }
+}
+
+/// Limits that a file cannot leave, whatever it has: the time to read it, and the memory and the stack that a frame takes.
+#[test]
+fn large_files_are_refused() {
+    let rule = |path: &str| format!("{HEAD}events: [{{has: '{path}', done: true}}]\n");
+    let text = |count: usize| {
+        let places = (0..count).map(|at| format!("{{a{at}}}")).collect::<String>();
+        format!("{HEAD}events: [{{emit: {{type: CUSTOM, name: x, value: '{places}'}}, done: true}}]\n")
+    };
+    assert_eq!(problems(&rule(&["a"; 64].join("."))), "ok");
+    assert_eq!(problems(&text(1_000)), "ok");
+    for (file, message, hint) in [
+        (rule(&["a"; 65].join(".")), "2:16: events[0].has: a path of 65 steps", "less deep"),
+        (rule(&["a"; 400_000].join(".")), "a path of 400000 steps", "less deep"),
+        (text(1_001), "2:48: events[0].emit.value: the rules read more than 1000 different places", "fewer members"),
+        (text(100_000), "the rules read more than 1000 different places", "fewer members"),
+        (format!("{HEAD}events: {}", "[".repeat(100_000)), "recursion limit", "fewer levels"),
+        (format!("{HEAD}events: [{}]", "1, ".repeat(30_000)), "too many values", "leave out"),
+    ] {
+        let found = problems(&file);
+        assert!(found.contains(message) && found.contains(hint), "{message}: {}", &found[..found.len().min(400)]);
     }
 }
 

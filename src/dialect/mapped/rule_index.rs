@@ -7,6 +7,9 @@ use super::rule::MappingRule;
 use super::template::{ComparedWord, Condition, ValueSource, ValueTest, find_text, find_word};
 use crate::event::Json;
 
+/// Maximum number of rules of all words together. A file with more is read rule by rule.
+const MAX_INDEXED: usize = 100_000;
+
 /// The rules by one value of the frame. It is the same for all rules, whatever they do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RuleIndex {
@@ -22,7 +25,7 @@ pub(crate) struct RuleIndex {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct IndexedRule {
     position: usize,
-    /// the slot of a value without which the rule does not apply
+    /// the slot of a value without which, or with null, the rule does not apply
     needed: Option<usize>,
 }
 
@@ -31,6 +34,8 @@ impl RuleIndex {
         let sources: Vec<_> = rules.iter().flat_map(compared_sources).collect();
         let count = |source: &ValueSource| sources.iter().filter(|own| **own == source).count();
         let source = sources.iter().copied().max_by_key(|source| count(source));
+        let word_count = |rule| source.and_then(|source| words_compared(rule, source)).map_or(0, <[_]>::len);
+        let source = source.filter(|_| rules.len() * rules.iter().map(word_count).sum::<usize>() <= MAX_INDEXED);
         let words_of = |rule| source.and_then(|source| words_compared(rule, source));
         let mut words: Vec<ComparedWord> = Vec::new();
         for word in rules.iter().filter_map(words_of).flatten() {
@@ -55,14 +60,22 @@ impl RuleIndex {
             _ => None,
         };
         let indexed = word.map_or(&self.others, |word| &self.by_word[word]);
-        let may_apply = |rule: &&IndexedRule| rule.needed.is_none_or(|slot| slots[slot].is_some());
+        let has_value = |slot: usize| slots[slot].as_ref().is_some_and(|value| !value.is_null());
+        let may_apply = move |rule: &&IndexedRule| rule.needed.is_none_or(has_value);
         indexed.iter().filter(may_apply).map(|rule| rule.position)
     }
 }
 
+/// Returns the slot of a value that the rule needs, such as the last member for which it asks: a rule for frames of one
+/// type asks for the member that only some of them have.
 fn needed_slot(rule: &MappingRule) -> Option<usize> {
-    let needing = rule.conditions.iter().filter(|condition| condition.test != ValueTest::Lacks);
-    let mut needed = needing.map(|condition| &condition.source).chain(&rule.each);
+    let needs = |condition: &&Condition| match &condition.test {
+        ValueTest::OneOf(words) => words.iter().all(|word| !word.value.is_null()),
+        ValueTest::Has => true,
+        ValueTest::Lacks => false,
+    };
+    let mut needed =
+        rule.each.iter().chain(rule.conditions.iter().filter(needs).map(|condition| &condition.source).rev());
     needed.find_map(|source| if let ValueSource::Slot(slot) = source { Some(*slot) } else { None })
 }
 
@@ -98,16 +111,34 @@ mod tests {
         let rules = [rule(first.clone(), &["a", "你"]), always, rule(second, &["a"]), rule(first, &["b", "a"])];
         let index = RuleIndex::new(&rules);
         let find = |text: Option<&'static str>| {
-            index.find(&[Some(Json::NULL), text.map(Json::from_trusted)], Some("a")).collect::<Vec<_>>()
+            index.find(&[Some(Json::EMPTY_STRING), text.map(Json::from_trusted)], Some("a")).collect::<Vec<_>>()
         };
         assert_eq!(find(Some(r#""a""#)), [0, 1, 2, 3]);
         assert_eq!(find(Some(r#""b""#)), [1, 2, 3]);
         assert_eq!(find(Some(r#""\u4f60""#)), [0, 1, 2]);
         assert_eq!([find(Some("1")), find(None)], [vec![1, 2], vec![1, 2]]);
-        assert_eq!(index.find(&[None, None], Some("a")).collect::<Vec<_>>(), [1], "a rule needs its value");
+        for none in [None, Some(Json::NULL)] {
+            let found: Vec<_> = index.find(&[none, None], Some("a")).collect();
+            assert_eq!(found, [1], "a rule needs its value");
+        }
+        let null = ValueTest::OneOf(vec![ComparedWord::new(Json::NULL)]);
+        let null = Condition { source: ValueSource::Slot(0), test: null };
+        let with_null = RuleIndex::new(&[MappingRule { conditions: vec![null], ..rule(ValueSource::Data, &[]) }]);
+        assert_eq!(with_null.find(&[Some(Json::NULL)], None).count(), 1, "unless the value is null");
         let by_line = RuleIndex::new(&[rule(ValueSource::EventLine, &["a"]), rule(ValueSource::Data, &["b"])]);
         let find = |line: Option<&str>| by_line.find(&[], line).collect::<Vec<_>>();
         assert_eq!([find(Some("a")), find(Some("b")), find(None)], [vec![0, 1], vec![1], vec![1]]);
         assert_eq!(RuleIndex::new(&[]).find(&[], None).count(), 0);
+    }
+
+    #[test]
+    fn a_file_with_too_many_words_is_read_rule_by_rule() {
+        let words: Vec<String> = (0..8_000).map(|at| format!("w{at}")).collect();
+        let many = rule(ValueSource::EventLine, &words.iter().map(String::as_str).collect::<Vec<_>>());
+        let mut rules = vec![rule(ValueSource::EventLine, &["a"]); 20];
+        rules[7] = many;
+        let index = RuleIndex::new(&rules);
+        assert!(index.by_word.is_empty(), "not {} rules", index.by_word.len() * 20);
+        assert!(index.find(&[], Some("w1")).eq(0..20));
     }
 }

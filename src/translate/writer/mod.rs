@@ -40,8 +40,8 @@ pub(super) struct EventWriter {
     /// only on a route whose clients may reconnect
     pub(crate) frame_ids: Option<Box<FrameIds>>,
     pub(crate) frames_written: u64,
-    /// maximum length of a frame
-    frame_limit: usize,
+    /// maximum length of a frame, and of all that one frame of the agent becomes
+    pub(crate) frame_limit: usize,
     /// label of the last frame's row
     pub(crate) last_label: usize,
 }
