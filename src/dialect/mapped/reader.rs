@@ -43,6 +43,8 @@ pub(crate) struct MappedReader {
     pub(crate) trace: Option<FrameTrace>,
     /// what the rules did with the last frame
     last_effects: FrameEffects,
+    /// bytes of the values that the run keeps
+    value_bytes: usize,
 }
 
 /// The values that rules read besides those of the frame.
@@ -113,6 +115,7 @@ impl MappedReader {
             has_ended: false,
             trace: None,
             last_effects: FrameEffects::None,
+            value_bytes: 0,
         }
     }
 
@@ -123,6 +126,7 @@ impl MappedReader {
         self.pieces.run_id = Some(run_id);
         self.is_thread_lost = thread.is_lost;
         self.values.thread.iter_mut().zip(thread.values).for_each(|(own, kept)| *own = kept);
+        self.count_value_bytes();
     }
 
     /// Returns what the next runs of the thread need, if it is new.
@@ -131,10 +135,15 @@ impl MappedReader {
     }
 
     /// Returns the bytes of the values that the run keeps.
-    pub(crate) fn held_bytes(&self) -> usize {
+    pub(crate) const fn held_bytes(&self) -> usize {
+        self.value_bytes + self.pieces.held_bytes()
+    }
+
+    /// Counts the bytes of values. Most frames change none.
+    fn count_value_bytes(&mut self) {
         let values = self.values.run.iter().chain(&self.values.thread).flatten().map(Json::heap_size).sum::<usize>();
         let finish = self.finish.iter().flatten().map(|(_, value)| value.heap_size()).sum::<usize>();
-        values + finish + self.pieces.held_bytes()
+        self.value_bytes = values + finish;
     }
 
     /// Returns the type of the content that the last frame became, if the frame's delta was copied and nothing else
@@ -162,7 +171,7 @@ impl MappedReader {
         sink: &mut dyn CanonicalSink,
     ) -> Option<EventType> {
         self.last_effects = FrameEffects::None;
-        let slots = self.mapping.paths.read(data.trim());
+        let slots = self.mapping.paths.read(data);
         let frame = MappedFrame { slots: &slots, event_line, data, item: None };
         if self.has_ended {
             self.count_late_frame(frame, sink);
@@ -177,7 +186,10 @@ impl MappedReader {
         let mut rules = mapping.rule_index.find(&slots, event_line).map(|at| &mapping.rules[at]);
         while !self.has_ended {
             let scope = self.values.scope(frame);
+            // A rule that does nothing only says that the frame is known, or explains it.
+            let skips_ignored = is_known && self.trace.is_none();
             let next = rules.find(|rule| match &rule.each {
+                _ if skips_ignored && rule.effects.is_empty() => false,
                 None => scope.holds(&rule.conditions),
                 Some(list) => scope.list(list).is_some(),
             });
@@ -197,6 +209,9 @@ impl MappedReader {
         }
         if !is_known {
             self.emit_unknown(frame, sink);
+        }
+        if self.last_effects == FrameEffects::Other {
+            self.count_value_bytes();
         }
         first.or(is_known.then_some(EventType::Raw))
     }

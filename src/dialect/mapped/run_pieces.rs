@@ -136,8 +136,7 @@ impl RunPieces {
         if is_compared {
             text.sent.add(&text_of(&delta));
         }
-        let content = Event::new(kind.content()).with(Field::MessageId, text.id.as_borrowed());
-        emit_content(content, delta, piece, sink);
+        emit_content(kind.content(), text.id.as_borrowed(), delta, piece, sink);
     }
 
     /// Takes note of a text that was sent for the open message or thinking.
@@ -215,9 +214,9 @@ impl RunPieces {
         let waiting = Some(waiting).filter(|waiting| !waiting.is_empty()).map(|waiting| Json::string(&waiting));
         for delta in waiting.into_iter().chain(delta) {
             self.close_text(sink);
-            let content = Event::new(EventType::ToolCallArgs).with(Field::ToolCallId, id.clone());
             let members = std::mem::take(&mut piece.members);
-            emit_content(content, delta, Event { members, ..Event::new(EventType::ToolCallArgs) }, sink);
+            let piece = Event { members, ..Event::new(EventType::ToolCallArgs) };
+            emit_content(EventType::ToolCallArgs, id.clone(), delta, piece, sink);
         }
     }
 
@@ -340,9 +339,17 @@ fn emit_start<'p>(mut start: Event<'p>, piece: &mut Event<'p>, sink: &mut dyn Ca
     sink.emit(start);
 }
 
-fn emit_content<'p>(content: Event<'p>, delta: Json<'p>, mut piece: Event<'p>, sink: &mut dyn CanonicalSink) {
-    START_FIELDS.into_iter().for_each(|field| drop(piece.remove(field)));
-    let mut content = content.with(Field::Delta, delta);
-    content.members.append(&mut piece.members);
-    sink.emit(content);
+/// Emits a delta with the piece's members, in the memory of the piece.
+fn emit_content<'p>(
+    kind: EventType,
+    id: Json<'p>,
+    delta: Json<'p>,
+    mut piece: Event<'p>,
+    sink: &mut dyn CanonicalSink,
+) {
+    piece.members.retain(|(key, _)| !START_FIELDS.iter().any(|field| *key == MemberKey::Known(*field)));
+    let id_field = if kind == EventType::ToolCallArgs { Field::ToolCallId } else { Field::MessageId };
+    piece.members.insert(0, (MemberKey::Known(Field::Delta), delta));
+    piece.members.insert(0, (MemberKey::Known(id_field), id));
+    sink.emit(Event { kind, ..piece });
 }

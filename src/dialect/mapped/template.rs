@@ -302,8 +302,12 @@ fn make_text(parts: &[TextPart], scope: &ValueScope<'_>) -> Json<'static> {
             TextPart::Literal(literal) => push_text(&mut made, literal),
             TextPart::From(sources) => {
                 let value = scope.get_first(sources).filter(|value| !value.is_null());
-                let Some(value) = value else { continue };
-                push_text(&mut made, &value.text().unwrap_or_else(|| Cow::Borrowed(value.as_str())));
+                match value {
+                    // Its characters are escaped already.
+                    Some(value) if value.json_type() == JsonType::String => made.push_str(value.unquoted()),
+                    Some(value) => push_text(&mut made, value.as_str()),
+                    None => {}
+                }
             }
         }
     }
