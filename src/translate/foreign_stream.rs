@@ -200,6 +200,51 @@ mod tests {
         assert_eq!(explained, "none of 103 events is known to the dialect `hai`");
     }
 
+    const CHUNK: &str = r#"{"choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":null}]}"#;
+    const MESSAGE: &str = r#"{"event":"message","task_id":"t","id":"1","answer":"Hi","created_at":1}"#;
+    const START: &str = r#"{"type":"RUN_STARTED","threadId":"t","runId":"r"}"#;
+    const OTHER: &str = r#"{"hello":"world"}"#;
+
+    #[test]
+    fn names_the_dialect_of_most_frames_up_to_the_end_of_the_run() {
+        let files = load::known_file_dialects();
+        let both = format!("{},{}", &CHUNK[..CHUNK.len() - 1], &MESSAGE[1..]);
+        let event = format!("{},{}", &CHUNK[..CHUNK.len() - 1], &START[1..]);
+        let rows: [(&[&str], _); 7] = [
+            (&[CHUNK, OTHER], None),
+            (&[START, OTHER], None),
+            (&[START, START, OTHER], Some("ag-ui")),
+            (&[r#"{"event":"ping"}"#], None),
+            (&[CHUNK, "[DONE]", OTHER, OTHER, OTHER], Some("openai-chat")),
+            (&[&event], Some("ag-ui")),
+            (&[CHUNK, &both, MESSAGE], Some("openai-chat")),
+        ];
+        let look = |frames: &[&str], files: &[&'static Dialect]| {
+            let mut unknown = hai();
+            frames.iter().for_each(|data| unknown.add(None, data));
+            unknown.explain(files).looks_like
+        };
+        for (frames, expected) in rows {
+            assert_eq!(look(frames, &files), expected, "{frames:?}");
+        }
+        let reversed: Vec<_> = files.iter().rev().copied().collect();
+        assert_eq!(
+            look(&[&both], &files),
+            files.iter().find(|file| look(&[&both], &[*file]).is_some()).map(|file| file.name)
+        );
+        assert_ne!(look(&[&both], &files), look(&[&both], &reversed), "of equal ones the first");
+    }
+
+    #[test]
+    fn a_known_frame_says_that_the_dialect_is_right() {
+        let mut first = FirstFrames::default();
+        let mut add = |is_unknown| {
+            first.add(PeerDialect::new(&HAI), is_unknown, None, OTHER);
+            first.unknown_frames().is_some()
+        };
+        assert_eq!([add(true), add(false), add(true)], [true, false, false]);
+    }
+
     #[test]
     fn names_the_dialect_that_the_frames_look_like() {
         let files = load::known_file_dialects();
@@ -218,6 +263,9 @@ mod tests {
             frames.add(event_line, data);
             assert_eq!(frames.explain(&files).looks_like, Some(expected), "{data}");
         }
+        let mut own = UnknownFrames { expected: "openai-chat", ..hai() };
+        own.add(None, CHUNK);
+        assert_eq!(own.explain(&files).looks_like, None, "another version of its file is no advice");
         let mut frames = UnknownFrames::new(PeerDialect::new_auto());
         frames.add(None, r#"{"hello":"world"}"#);
         assert_eq!(frames.explain(&files).to_string(), "the only event is not known to the dialect `auto`");

@@ -147,6 +147,27 @@ async fn values_of_an_outage_reach_redis_with_the_next_ones() {
     assert_eq!(other.go_on("r2").await, (json!({"query": "hi", "a": "1", "b": "2"}), false));
 }
 
+/// Another replica may have the next run.
+#[tokio::test]
+async fn values_of_an_outage_reach_redis_with_a_run_that_keeps_nothing() {
+    let mut redis = Redis::start().await;
+    let response = |data: Value| format!("{HEAD}{}", frames(&[data, json!({"over": true})]));
+    let responses = [response(json!({"a": "1", "say": "Hi"})), response(json!({"say": "Hi"}))];
+    let mut one = Replica::start(Agent::with_responses(&responses), &redis).await;
+    let mut other = Replica::start(agent_with("1"), &redis).await;
+    redis.kill().await;
+    for replica in [&mut one, &mut other] {
+        replica.gateway.next_log("redis does not answer").await;
+    }
+    assert_eq!(one.go_on("r1").await, (json!({"query": "hi"}), true));
+    redis.restart().await;
+    for replica in [&mut one, &mut other] {
+        replica.gateway.next_log("redis answers").await;
+    }
+    assert_eq!(one.go_on("r2").await, (json!({"query": "hi", "a": "1"}), false));
+    assert_eq!(other.go_on("r3").await, (json!({"query": "hi", "a": "1"}), false));
+}
+
 /// The agent knows nothing of such a run, and the client says that there were others.
 #[tokio::test]
 async fn a_run_that_never_reached_its_agent_makes_no_thread_known() {

@@ -316,5 +316,9 @@ mod tests {
         let values = |depth: usize| read(&nested(depth), &[&path[..DEPTH_LIMIT - 1], &path, &[]]);
         assert_eq!(values(DEPTH_LIMIT), [Some("[]".to_owned()), None, Some(nested(DEPTH_LIMIT))]);
         assert_eq!(values(DEPTH_LIMIT + 1), [None, None, None]);
+        let objects = |depth: usize| format!("{}1{}", r#"{"a":"#.repeat(depth), "}".repeat(depth));
+        let path = vec![member("a"); DEPTH_LIMIT];
+        assert_eq!(read(&objects(DEPTH_LIMIT), &[&path]), [Some("1".to_owned())]);
+        assert_eq!(read(&objects(DEPTH_LIMIT + 1), &[&path]), [None]);
     }
 }

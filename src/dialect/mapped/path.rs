@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn finds_members_elements_and_what_texts_hold() {
-        let frame = r#"{"type":"x","threadId":"t","a":[{"b":1.10},{"b":"{\"c\":[\"最后\",2]}"}]}"#;
+        let frame = r#"{"type":"x","threadId":"t","a":[{"b":1.10},{"b":" {\"c\":[\"最后\",2]}\n"}]}"#;
         let rows: &[(&[JsonStep], Option<&str>)] = &[
             (&[member("type")], Some(r#""x""#)),
             (&[member("threadId")], Some(r#""t""#)),
@@ -66,6 +66,7 @@ mod tests {
             (&[member("a"), JsonStep::Index(0), member("b")], Some("1.10")),
             (&[member("a"), JsonStep::Last, member("b"), member("c"), JsonStep::Index(0)], Some(r#""最后""#)),
             (&[member("a"), JsonStep::Last, member("b"), member("c"), JsonStep::Last], Some("2")),
+            (&[member("a"), JsonStep::Last, member("b")], Some(r#"" {\"c\":[\"最后\",2]}\n""#)),
             (&[member("a"), JsonStep::Index(2), member("b")], None),
             (&[member("a"), member("b")], None),
             (&[member("type"), member("b")], None),
