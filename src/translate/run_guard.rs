@@ -118,7 +118,8 @@ pub(super) struct RunGuard {
     lanes: ChunkLanes,
     owners: ItemOwners,
     number_ids: NumberIds,
-    arguments: OpenArguments,
+    /// of the calls that are open
+    arguments: Option<Box<OpenArguments>>,
     pub(crate) conversation: ConversationState,
     ids: Option<RunIds>,
     /// thread and run ids from the agent
@@ -139,7 +140,7 @@ impl RunGuard {
             lanes: ChunkLanes::default(),
             owners: ItemOwners::default(),
             number_ids: NumberIds::new(client),
-            arguments: OpenArguments::default(),
+            arguments: None,
             conversation: ConversationState::default(),
             ids,
             started_ids: [None, None],
@@ -262,10 +263,13 @@ impl RunGuard {
         self.lanes.observe(event);
         self.number_ids.observe(event);
         match event.kind {
-            EventType::ToolCallArgs | EventType::ToolCallEnd => self.arguments.observe(event),
+            EventType::ToolCallArgs => self.arguments.get_or_insert_default().observe(event),
+            EventType::ToolCallEnd => {
+                self.arguments.take_if(|arguments| arguments.end(event));
+            }
             EventType::MessagesSnapshot => self.seed_owners(event.get(Field::Messages)),
             EventType::RunStarted => {
-                self.arguments = OpenArguments::default();
+                self.arguments = None;
                 let input = event.get(Field::Input).and_then(json::parse_message);
                 self.seed_owners(input.as_ref().and_then(|input| get(input, Field::Messages)));
             }
@@ -387,8 +391,8 @@ impl RunGuard {
             RunViolation::UnknownParent => self.admit_without(Field::ParentSubagentRunId, event, report, next),
             RunViolation::AlreadyOpen(item) => {
                 report.count_loss(EventLoss::StrayBoundary);
-                if item == RunItem::ToolCall {
-                    self.arguments.restart(event);
+                if let (RunItem::ToolCall, Some(arguments)) = (item, &mut self.arguments) {
+                    arguments.restart(event);
                 }
             }
             RunViolation::NotOpen(_) => report.count_loss(EventLoss::StrayBoundary),

@@ -8,11 +8,11 @@ use crate::translate::report::TranslationReport;
 impl RunGuard {
     /// Keeps a piece of arguments as it was copied.
     pub(crate) fn add_repeated_arguments(&mut self, piece: &str) -> usize {
-        self.arguments.add(piece)
+        self.arguments.as_mut().map_or(0, |arguments| arguments.add(piece))
     }
 
     pub(crate) fn arguments_bytes(&self) -> usize {
-        self.arguments.retained_bytes()
+        self.arguments.as_ref().map_or(0, |arguments| arguments.retained_bytes())
     }
 
     /// Returns the piece of arguments without what repeats those before its call's second start; another call starts
@@ -23,10 +23,10 @@ impl RunGuard {
         report: &mut TranslationReport,
         next: &mut impl EventConsumer,
     ) -> Option<Event<'a>> {
-        if !self.arguments.has_restarts() || event.kind != EventType::ToolCallArgs {
-            return Some(event);
-        }
-        match self.arguments.compare(&event) {
+        let arguments =
+            self.arguments.as_mut().filter(|own| own.has_restarts() && event.kind == EventType::ToolCallArgs);
+        let Some(arguments) = arguments else { return Some(event) };
+        match arguments.compare(&event) {
             None => {}
             Some(ArgumentsPiece::Repeated) => {
                 report.count_loss(EventLoss::StrayBoundary);

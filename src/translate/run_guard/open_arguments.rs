@@ -10,7 +10,7 @@
 //! ```
 
 use crate::codec::json;
-use crate::event::{Event, EventType, Field, IdMap, Json, JsonType};
+use crate::event::{Event, Field, IdMap, Json, JsonType};
 use crate::translate::memory_limits;
 
 /// Maximum bytes of arguments that are kept to compare them. A call with more goes on, whatever comes behind its second
@@ -71,11 +71,7 @@ impl OpenArguments {
     }
 
     pub(super) fn observe(&mut self, event: &Event<'_>) {
-        let Some(id) = event.get(Field::ToolCallId) else { return };
-        if event.kind == EventType::ToolCallEnd {
-            return self.end(id);
-        }
-        let Some(delta) = event.get(Field::Delta) else { return };
+        let (Some(id), Some(delta)) = (event.get(Field::ToolCallId), event.get(Field::Delta)) else { return };
         if !self.calls.contains(id) {
             let id = id.clone().into_owned();
             self.bytes += ENTRY_COST;
@@ -103,12 +99,15 @@ impl OpenArguments {
         piece.len()
     }
 
-    fn end(&mut self, id: &Json<'_>) {
-        let Some(call) = self.calls.remove(id) else { return };
-        self.bytes -= ENTRY_COST + call.text.map_or(0, |text| text.len());
-        if let Some(restart) = call.restart {
-            self.forget(&restart);
+    /// Forgets a call that ends. Returns true if no call is left.
+    pub(super) fn end(&mut self, end: &Event<'_>) -> bool {
+        if let Some(call) = self.calls.remove(end.get(Field::ToolCallId).unwrap_or(&Json::EMPTY_STRING)) {
+            self.bytes -= ENTRY_COST + call.text.map_or(0, |text| text.len());
+            if let Some(restart) = call.restart {
+                self.forget(&restart);
+            }
         }
+        self.calls.is_empty()
     }
 
     fn forget(&mut self, restart: &CallRestart) {
@@ -167,6 +166,7 @@ fn is_object(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::EventType;
 
     fn call(kind: EventType) -> Event<'static> {
         Event::new(kind).with(Field::ToolCallId, Json::string("c"))
@@ -190,7 +190,7 @@ mod tests {
         assert!(matches!(arguments.compare(&piece("{\"a")), Some(ArgumentsPiece::Repeated)));
         // An id may have escapes.
         let end = Event::new(EventType::ToolCallEnd).with(Field::ToolCallId, Json::from_trusted(r#""\u0063""#));
-        arguments.observe(&end);
+        assert!(arguments.end(&end));
         assert_eq!((arguments.retained_bytes(), arguments.restarted), (0, 0));
     }
 
