@@ -38,8 +38,8 @@ export default {
   // 丢失
   "an event followed the end of the run: it is left out": "运行结束之后还有事件：已舍去",
   "RUN_STARTED came while the run was active: it is left out": "运行期间又收到 RUN_STARTED：已舍去",
-  "an item was started while it was open, or ended while it was not: the start or end is left out":
-    "某项在打开时再次开始，或未打开就结束：该开始或结束已舍去",
+  "an item was started while it was open, or ended while it was not: the start or end is left out, and so are arguments that a call repeats":
+    "某项在打开时再次开始，或未打开就结束：该开始或结束已舍去，调用重复的参数也已舍去",
   "the agent sent the end marker `[DONE]`, which is not an event: it is left out": "智能体发送了结束标记 `[DONE]`，它不是事件：已舍去",
   "the dialect, or `strip` of the route's own dialect, does not allow a member: it is left out":
     "方言或路由自有方言的 `strip` 不允许某个成员：已舍去",
