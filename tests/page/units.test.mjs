@@ -354,6 +354,15 @@ test("proposes an answer that its schema allows, and sends what is no JSON as a 
   assert.deepEqual([payloadOf('{"ok":false}'), payloadOf("yes, please"), payloadOf("")], [{ ok: false }, "yes, please", ""]);
 });
 
+test("says that a run was evicted while its rows were read", () => {
+  const rows = [...rowsOf(STORY_IDS.truncated)].slice(0, 3);
+  const book = new RowBook();
+  book.add([...rows, { gone: true }]);
+  assert.equal(book.rows.length, rows.length);
+  const sentences = verdictOf(summaryOf(STORY_IDS.truncated, NOW), book).map(({ text }) => text);
+  assert.ok(sentences.some((text) => /evicted this run .* later rows are missing/.test(text)), sentences.join("\n"));
+});
+
 test("shows the gateway's sentences in Chinese, with what they name, and leaves others as they are", () => {
   const refusal = "The request carries no credential; the route requires an API key in `x-api-key`. Send a credential of a kind that the route accepts.";
   assert.equal(translated(refusal), refusal);

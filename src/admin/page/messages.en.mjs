@@ -15,7 +15,6 @@ export default {
   "runs.pause": "Pause",
   "runs.count": "{shown} of {all} runs",
   "runs.paused": "paused: new runs and changes are not shown",
-  "runs.missed": "{count} changes were not sent, because this page was slow",
   "runs.none": "No run is recorded",
   "runs.none_help": "Runs are recorded from the moment at which recording is switched on for their route. Switch it on here, then send a request.",
   "column.started": "Started",
@@ -138,7 +137,7 @@ export default {
   "verdict.largest_part": "The largest event has at least {size}: {type} at row {n}.",
   "verdict.missed_bytes": "{size} of this run were not recorded: more than `inspect.run_bytes` allows for one run, or `inspect.bytes` for all.",
   "verdict.withheld": "{size} of this run were not recorded: they are protobuf, which `redact` of the route cannot search.",
-  "verdict.missed_rows": "{count} rows were not sent, because this page was slow.",
+  "verdict.evicted": "The gateway evicted this run for others while this page read it: the later rows are missing.",
   "verdict.mode_events": "Only events are recorded on this route: no requests.",
 
   "rows.label": "Events: left the agent's, right what the client got. Enter explains the selected row.",

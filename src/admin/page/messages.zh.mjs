@@ -16,7 +16,6 @@ export default {
   "runs.pause": "暂停",
   "runs.count": "{shown} / {all} 个运行",
   "runs.paused": "已暂停：不显示新的运行和变化",
-  "runs.missed": "因页面太慢，有 {count} 个变化未发送",
   "runs.none": "没有已记录的运行",
   "runs.none_help": "只有在路由开启记录之后开始的运行才会被记录。请在此开启，然后发送请求。",
   "column.started": "开始",
@@ -139,7 +138,7 @@ export default {
   "verdict.largest_part": "最大的事件至少有 {size}：第 {n} 行的 {type}。",
   "verdict.missed_bytes": "此运行有 {size} 未记录：超过了单次运行的 `inspect.run_bytes`，或全部运行的 `inspect.bytes`。",
   "verdict.withheld": "此运行有 {size} 未记录：内容为 protobuf，路由的 `redact` 无法在其中查找。",
-  "verdict.missed_rows": "因页面太慢，有 {count} 行未发送。",
+  "verdict.evicted": "页面读取期间，网关为其他运行淘汰了此运行：之后的行缺失。",
   "verdict.mode_events": "此路由只记录事件，不记录请求。",
 
   "rows.label": "事件：左侧为智能体发送，右侧为客户端收到。按 Enter 解释所选行。",

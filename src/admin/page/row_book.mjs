@@ -30,12 +30,13 @@ export class RowBook {
   released = new Map();
   longestWait = { ms: LONG_WAIT_MS, n: 0 };
   largest = { size: LARGE_CHARACTERS, n: 0, type: "" };
-  missed = 0;
+  /** True if the run was evicted before all its rows were read. */
+  isGone = false;
 
-  /** @param {any[]} lines  rows, and counts of rows that were not sent */
+  /** @param {any[]} lines  rows, and the last if the run was evicted */
   add(lines) {
     for (const line of lines) {
-      if (line.missed !== undefined) this.missed += line.missed;
+      if (line.gone) this.isGone = true;
       else this.#addRow(line);
     }
   }

@@ -10,8 +10,6 @@ const RETRY_MS = [500, 1_000, 2_000, 5_000];
 export class RunStore {
   /** @type {Map<number, RunSummary>} */
   runs = new Map();
-  /** Changes that the gateway did not send because this page was slow. */
-  missed = 0;
   /** @type {"connecting" | "live" | "lost" | "refused"} */
   state = "connecting";
   #changed = new EventTarget();
@@ -54,8 +52,7 @@ export class RunStore {
   #take(lines) {
     this.state = "live";
     for (const line of lines) {
-      if (line.missed !== undefined) this.missed += line.missed;
-      else if (line.gone) this.runs.delete(line.id);
+      if (line.gone) this.runs.delete(line.id);
       else this.runs.set(line.id, line);
     }
     this.#report();

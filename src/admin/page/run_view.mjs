@@ -178,7 +178,7 @@ class RunView {
         this.#book.add(lines);
         this.#addLines(from);
       }
-      this.run = await readRun(this.run.id, this.signal);
+      if (!this.#book.isGone) this.run = await readRun(this.run.id, this.signal);
       this.#isReading = false;
     } catch (error) {
       if (this.signal.aborted) return;

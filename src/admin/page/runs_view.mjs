@@ -187,7 +187,6 @@ export function showRuns(main, store, signal) {
   function statusTexts() {
     const texts = [say("runs.count", { shown: count(shown.length), all: count(store.runs.size) })];
     if (paused) texts.push(say("runs.paused"));
-    if (store.missed > 0) texts.push(say("runs.missed", { count: count(store.missed) }));
     return [texts.join(" \u00b7 ")];
   }
 

@@ -150,7 +150,7 @@ function waits({ longestWait, largest, rows }, { missed_bytes: missed }) {
  * @param {RowBook} book
  * @returns {Sentence[]}
  */
-function incomplete({ missed_bytes, withheld, mode, body_form: form }, { missed }) {
+function incomplete({ missed_bytes, withheld, mode, body_form: form }, { isGone }) {
   /** @type {Sentence[]} */
   const sentences = [];
   if (form) sentences.push({ level: "plain", text: say("verdict.body_form", { form: translated(form) }) });
@@ -158,7 +158,7 @@ function incomplete({ missed_bytes, withheld, mode, body_form: form }, { missed 
     const key = withheld ? "verdict.withheld" : "verdict.missed_bytes";
     sentences.push({ level: "warning", text: say(key, { size: bytes(missed_bytes) }) });
   }
-  if (missed > 0) sentences.push({ level: "warning", text: say("verdict.missed_rows", { count: count(missed) }) });
+  if (isGone) sentences.push({ level: "warning", text: say("verdict.evicted") });
   if (mode === "events") sentences.push({ level: "plain", text: say("verdict.mode_events") });
   return sentences;
 }
