@@ -72,7 +72,7 @@ impl KeptRuns {
         }
         index.by_id.insert(run.id, run);
         drop(index);
-        free(evicted);
+        release_evicted(evicted);
     }
 
     /// Records that a run has ended, so that it may be evicted.
@@ -87,7 +87,7 @@ impl KeptRuns {
         let evicted = index.ended.remove_of_most_bytes().and_then(|id| index.by_id.remove(&id));
         drop(index);
         let is_evicted = evicted.is_some();
-        free(evicted.into_iter().collect());
+        release_evicted(evicted.into_iter().collect());
         is_evicted
     }
 
@@ -112,7 +112,7 @@ impl KeptRuns {
 }
 
 /// Frees runs that another one evicts, which has a client that waits: much memory is freed by another thread.
-fn free(evicted: Vec<Arc<CapturedRun>>) {
+fn release_evicted(evicted: Vec<Arc<CapturedRun>>) {
     let bytes: usize = evicted.iter().map(|run| run.release_budget()).sum();
     if let Ok(runtime) = Handle::try_current()
         && bytes > FREED_AT_ONCE
