@@ -210,14 +210,13 @@ mod tests {
         let files = load::known_file_dialects();
         let both = format!("{},{}", &CHUNK[..CHUNK.len() - 1], &MESSAGE[1..]);
         let event = format!("{},{}", &CHUNK[..CHUNK.len() - 1], &START[1..]);
-        let rows: [(&[&str], _); 7] = [
+        let rows: [(&[&str], _); 6] = [
             (&[CHUNK, OTHER], None),
             (&[START, OTHER], None),
             (&[START, START, OTHER], Some("ag-ui")),
             (&[r#"{"event":"ping"}"#], None),
             (&[CHUNK, "[DONE]", OTHER, OTHER, OTHER], Some("openai-chat")),
             (&[&event], Some("ag-ui")),
-            (&[CHUNK, &both, MESSAGE], Some("openai-chat")),
         ];
         let look = |frames: &[&str], files: &[&'static Dialect]| {
             let mut unknown = hai();
