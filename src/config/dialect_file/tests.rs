@@ -386,7 +386,7 @@ fn every_mistake_has_a_place_a_cause_and_a_way_out() {
     }
 }
 
-/// Limits that a file cannot leave, whatever it has: the time to read it, and the memory and the stack that a frame takes.
+/// A file must not take minutes to read, nor a frame much memory or more stack than there is.
 #[test]
 fn large_files_are_refused() {
     let rule = |path: &str| format!("{HEAD}events: [{{has: '{path}', done: true}}]\n");
