@@ -273,9 +273,9 @@ impl From<&StreamError> for RejectionKind {
             StreamError::Truncated { .. } => RejectionKind::UpstreamTruncated,
             StreamError::UnknownDialect => RejectionKind::UpstreamDialect,
             StreamError::Framing(_)
-            | StreamError::TooMuchState(RunStateLimit::PendingText { .. } | RunStateLimit::WrittenEvent { .. }) => {
-                RejectionKind::FrameTooLarge
-            }
+            | StreamError::TooMuchState(
+                RunStateLimit::PendingText { .. } | RunStateLimit::WrittenEvent { .. } | RunStateLimit::Growth,
+            ) => RejectionKind::FrameTooLarge,
             StreamError::TooMuchState(
                 RunStateLimit::OpenItems | RunStateLimit::ListElements | RunStateLimit::RetainedIds,
             ) => RejectionKind::TooMuchOpen,

@@ -19,6 +19,10 @@ pub(crate) const MIN_BUFFER_LIMIT: usize = 1 << 20;
 /// Maximum bytes of ids retained per run: enough for 200,000 messages, calls and steps with ids of typical length.
 pub(crate) const RETAINED_IDS_LIMIT: usize = 32 << 20;
 
+/// Maximum number of elements in the lists of a request, or of one event, that are taken apart. Enough for the messages
+/// that a request may have, if each has a call or a part; a conversation of 5,000 turns with calls has about 15,000.
+pub(crate) const ELEMENTS_LIMIT: usize = 20_000;
+
 /// Maximum number of items that a run may have open at once. Real runs have a few, and hundreds of parallel calls at
 /// most.
 pub(crate) const OPEN_ITEMS_LIMIT: usize = 10_000;

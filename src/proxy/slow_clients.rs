@@ -28,7 +28,7 @@ pub(super) const AGENT_READ_BUFFER: usize = 64 << 10;
 const LARGE_EVENT_TIME: Duration = Duration::from_secs(5);
 
 /// Minimum memory of a wait for a large event.
-const LARGE_EVENT_WAIT: usize = 3 * AGENT_READ_BUFFER;
+const LARGE_EVENT_WAIT: usize = 4 * AGENT_READ_BUFFER;
 
 pub(super) struct SlowClients {
     waiting: Mutex<WaitingClients>,

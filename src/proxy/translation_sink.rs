@@ -20,6 +20,10 @@ use tokio::time::Instant;
 /// Maximum number of bytes collected per write while the agent has more data ready.
 const BATCH: usize = 32 << 10;
 
+/// Number of bytes for the client at which a turn is over. A few of the agent's bytes can become many, since a client
+/// may get the whole id of a message with each of its pieces.
+const MAX_OUTPUT: usize = 64 << 10;
+
 /// Number of bytes after which the time is checked.
 const SLICE: usize = 4 << 10;
 
@@ -147,20 +151,23 @@ impl<'r> TranslationSink<'r> {
         }
         let mut ended_at = started_at;
         while !bytes.is_empty() && !self.backlog.is_turn_over {
-            let (slice, rest) = split_slice(bytes);
-            self.bytes_read += slice.len();
-            bytes = rest;
+            let slice = next_slice(bytes);
             let now = now_millis();
+            let pushed = self.stream.push_until(MAX_OUTPUT, slice, now, self.out);
+            let unread = pushed.as_ref().map_or(0, |unread| unread.len());
+            let read = slice.len() - unread;
+            self.bytes_read += read;
             if let Some(capture) = self.capture {
-                capture.record_read(now, slice);
+                capture.record_read(now, &slice[..read]);
             }
-            if let Err(fault) = self.stream.push(slice, now, self.out) {
+            bytes = &bytes[read..];
+            if let Err(fault) = pushed {
                 self.fault = Some(fault);
                 bytes = &[];
             }
             // Events after the end of the run are only counted.
             ended_at = Instant::now();
-            let is_over = ended_at.duration_since(began_at) >= TURN;
+            let is_over = ended_at.duration_since(began_at) >= TURN || self.out.len() >= MAX_OUTPUT;
             self.backlog.is_turn_over = is_over && self.stream.ending().is_none();
         }
         self.memory.resize(self.stream.retained_bytes());
@@ -183,11 +190,11 @@ impl<'r> TranslationSink<'r> {
     }
 }
 
-/// Splits after the last line within a slice, so that the decoder need not copy the beginning of the next.
-fn split_slice(bytes: &[u8]) -> (&[u8], &[u8]) {
-    let Some((slice, _)) = bytes.split_at_checked(SLICE) else { return (bytes, &[]) };
+/// Returns the next slice, which ends with a line, so that the decoder need not copy the beginning of the next.
+fn next_slice(bytes: &[u8]) -> &[u8] {
+    let Some(slice) = bytes.get(..SLICE) else { return bytes };
     let end = memchr::memrchr(b'\n', slice).map_or(SLICE, |at| at + 1);
-    bytes.split_at(end)
+    &slice[..end]
 }
 
 #[cfg(test)]

@@ -2,6 +2,9 @@
 //!
 //! Frames are counted as they are written: a frame that would exceed a limit is not sent, and after it only the
 //! gateway's final error.
+//!
+//! The configured limits are [`OutputBudget`]. [`OutputGrowth`] always applies: a client may get the id of a message,
+//! which can be megabytes, with each of its pieces, and the agent sends it once.
 
 /// A limit on a run's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +51,46 @@ impl OutputBudget {
     }
 }
 
+/// Bytes for the client for each byte of the agent. The shortest pieces become about thirty times as long.
+pub(super) const GROWTH_LIMIT: usize = 128;
+
+/// The bytes that the client may still receive for what the agent has sent. Negative while frames that were not read are
+/// owed.
+#[derive(Debug)]
+pub(super) struct OutputGrowth(i64);
+
+/// Returns what is allowed for bytes of the agent.
+fn allowance(read: usize) -> i64 {
+    i64::try_from(read.saturating_mul(GROWTH_LIMIT)).unwrap_or(i64::MAX)
+}
+
+impl OutputGrowth {
+    /// Creates that of a run which may write `spare` bytes beyond the multiple.
+    pub(crate) fn new(spare: usize) -> Self {
+        OutputGrowth(i64::try_from(spare).unwrap_or(i64::MAX))
+    }
+
+    /// Begins to read so many bytes of the agent.
+    pub(crate) fn begin(&mut self, read: usize) {
+        self.0 = self.0.saturating_add(allowance(read));
+    }
+
+    /// Returns what was allowed for bytes that were not read.
+    pub(crate) fn return_unread(&mut self, bytes: usize) {
+        self.0 = self.0.saturating_sub(allowance(bytes));
+    }
+
+    /// Takes the bytes of one frame. Returns false, taking nothing, if there are not so many.
+    pub(crate) fn take(&mut self, bytes: usize) -> bool {
+        let left = self.0.saturating_sub(i64::try_from(bytes).unwrap_or(i64::MAX));
+        let fits = left >= 0;
+        if fits {
+            self.0 = left;
+        }
+        fits
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -62,5 +105,18 @@ mod tests {
         let mut budget = OutputBudget::new(Some(2), None);
         assert_eq!((budget.charge(1 << 30), budget.charge(1 << 30)), (Ok(()), Ok(())));
         assert_eq!(budget.charge(0), Err(BudgetLimit::Events));
+    }
+
+    #[test]
+    fn output_may_be_longer_than_input_up_to_a_multiple() {
+        let mut growth = OutputGrowth::new(100);
+        assert!(growth.take(60) && !growth.take(41) && growth.take(40));
+        growth.begin(1);
+        assert!(growth.take(GROWTH_LIMIT) && !growth.take(1));
+        growth.begin(3);
+        assert!(growth.take(3 * GROWTH_LIMIT));
+        growth.return_unread(2);
+        growth.begin(2);
+        assert!(!growth.take(1), "what was taken for unread bytes is still owed");
     }
 }

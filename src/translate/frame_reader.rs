@@ -3,6 +3,7 @@
 use super::StreamError;
 use crate::codec::sse::{self, SseLimits};
 use crate::codec::{Framing, proto};
+use std::ops::ControlFlow;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AgentFrame<'a> {
@@ -78,34 +79,36 @@ impl FrameReader {
         }
     }
 
-    /// Decodes bytes and passes each frame to `on_frame`. Fails if a limit is exceeded or `on_frame` fails.
-    pub(crate) fn push(
+    /// Decodes bytes and passes each frame to `on_frame`, until it breaks. Returns the bytes that are left. Fails if a
+    /// limit is exceeded or `on_frame` fails.
+    pub(crate) fn push<'b>(
         &mut self,
-        mut bytes: &[u8],
-        on_frame: &mut impl FnMut(AgentFrame<'_>) -> Result<(), StreamError>,
-    ) -> Result<(), StreamError> {
+        mut bytes: &'b [u8],
+        on_frame: &mut impl FnMut(AgentFrame<'_>) -> Result<ControlFlow<()>, StreamError>,
+    ) -> Result<&'b [u8], StreamError> {
         loop {
-            match &mut self.decoder {
+            let flow = match &mut self.decoder {
                 FrameDecoder::Sse(decoder) => match decoder.next(&mut bytes) {
-                    sse::SseStep::More => return Ok(()),
-                    sse::SseStep::Frame(frame) => {
-                        on_frame(AgentFrame::from_sse(&frame))?;
-                    }
+                    sse::SseStep::More => return Ok(bytes),
+                    sse::SseStep::Frame(frame) => on_frame(AgentFrame::from_sse(&frame))?,
                     sse::SseStep::Failed(fault) => return Err(StreamError::Framing(fault)),
                 },
                 FrameDecoder::Proto(decoder) => match decoder.next(&mut bytes) {
-                    proto::ProtoStep::More => return Ok(()),
+                    proto::ProtoStep::More => return Ok(bytes),
                     proto::ProtoStep::Event { text, dropped } => {
-                        on_frame(AgentFrame { dropped_parts: dropped, ..AgentFrame::from_data(&text) })?;
+                        on_frame(AgentFrame { dropped_parts: dropped, ..AgentFrame::from_data(&text) })?
                     }
                     // Unknown and malformed messages are passed on unchanged, like a malformed SSE frame.
                     proto::ProtoStep::Unknown { message } | proto::ProtoStep::Malformed { message, .. } => {
-                        on_frame(AgentFrame::from_data(&proto::to_data_url(&message)))?;
+                        on_frame(AgentFrame::from_data(&proto::to_data_url(&message)))?
                     }
                     proto::ProtoStep::Failed(proto::ProtoError::FrameTooLarge { limit }) => {
                         return Err(StreamError::Framing(sse::SseError::FrameTooLarge { limit }));
                     }
                 },
+            };
+            if flow.is_break() {
+                return Ok(bytes);
             }
         }
     }

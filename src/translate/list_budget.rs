@@ -8,13 +8,10 @@
 use super::CANONICAL_PREFIX;
 use crate::codec::json::{self, JsonObject};
 use crate::dialect::CarryLocation;
+pub(crate) use crate::dialect::memory_limits::ELEMENTS_LIMIT;
 use crate::event::input::{INTERRUPTS, MessageMembers};
-use crate::event::{EventType, Field, Json, JsonType, Members, find_member, get};
+use crate::event::{Event, EventType, Field, Json, JsonType, Members, find_member, get};
 use std::fmt;
-
-/// Maximum number of elements in all these lists of a request, or of a snapshot. Enough for the messages that a request
-/// may have, if each has a call or a part; a conversation of 5,000 turns with calls has about 15,000.
-pub(crate) const ELEMENTS_LIMIT: usize = 20_000;
 
 /// Length in bytes of the shortest text with more elements: each has a comma.
 const SHORTEST_EXCESS: usize = 2 * ELEMENTS_LIMIT;
@@ -63,13 +60,16 @@ impl ListBudget {
     }
 
     /// Counts the lists in an event, or in a run input that an event has.
-    fn take_event(&mut self, event: &JsonObject<'_>, depth: usize) -> Result<(), TooManyElements> {
-        let members = &event.members;
+    fn take_event(
+        &mut self,
+        kind: Option<EventType>,
+        members: &Members<'_>,
+        depth: usize,
+    ) -> Result<(), TooManyElements> {
         if let Some(messages) = get(members, Field::Messages) {
             self.take_messages(messages)?;
         }
         self.take_lists(members, &EVENT_LISTS)?;
-        let kind = event.kind.as_ref().and_then(Json::text).and_then(|wire| EventType::from_wire(&wire));
         if kind == Some(EventType::StateDelta) {
             self.take_lists(members, &[Field::Delta])?;
         }
@@ -86,7 +86,7 @@ impl ListBudget {
         let inner = get(members, Field::Input).cloned().into_iter().chain(wrapped).chain(find_carried(members));
         for inner in inner {
             if let Ok(inner) = json::parse_object(inner.as_str()) {
-                self.take_event(&inner, depth - 1)?;
+                self.take_event(kind_of(&inner), &inner.members, depth - 1)?;
             }
         }
         Ok(())
@@ -135,8 +135,21 @@ fn find_carried<'a>(members: &Members<'a>) -> Vec<Json<'static>> {
 /// Returns true if an event has more elements in its lists than are taken apart.
 pub(super) fn exceeds_limit(event: &str) -> bool {
     event.len() > SHORTEST_EXCESS
-        && json::parse_object(event)
-            .is_ok_and(|event| ListBudget::default().take_event(&event, MAX_EVENT_DEPTH).is_err())
+        && json::parse_object(event).is_ok_and(|event| exceeds(kind_of(&event), &event.members))
+}
+
+/// Does the same for an event that was read from a frame of another form.
+pub(super) fn exceeds_limit_of_event(event: &Event<'_>) -> bool {
+    let length: usize = event.members.iter().map(|(_, value)| value.as_str().len()).sum();
+    length > SHORTEST_EXCESS && exceeds(Some(event.kind), &event.members)
+}
+
+fn exceeds(kind: Option<EventType>, members: &Members<'_>) -> bool {
+    ListBudget::default().take_event(kind, members, MAX_EVENT_DEPTH).is_err()
+}
+
+fn kind_of(event: &JsonObject<'_>) -> Option<EventType> {
+    EventType::from_wire(&event.kind.as_ref().and_then(Json::text)?)
 }
 
 #[cfg(test)]

@@ -31,6 +31,7 @@ use crate::codec::{Framing, json};
 use crate::dialect::{CarryLocation, Dialect, PeerDialect};
 use crate::event::run::RunEnding;
 use crate::event::{Event, EventLoss};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// Translates the event stream of one run from the agent's dialect to the client's.
@@ -228,9 +229,26 @@ impl Stream {
     /// or called a forbidden tool, or the output exceeds its budget; everything before that was written, and nothing
     /// after it will be. The caller must then report the error with [`Stream::fail`].
     pub fn push(&mut self, bytes: &[u8], now: i64, out: &mut Vec<u8>) -> Result<(), StreamError> {
+        self.push_until(usize::MAX, bytes, now, out).map(drop)
+    }
+
+    /// Does the same until `out` is at least this long, and returns the bytes that are left: a few of them may become
+    /// megabytes.
+    pub(crate) fn push_until<'b>(
+        &mut self,
+        full: usize,
+        bytes: &'b [u8],
+        now: i64,
+        out: &mut Vec<u8>,
+    ) -> Result<&'b [u8], StreamError> {
         let Stream { frame_reader: frames, follower: follow, reader, stages } = self;
-        let mut sink = stages.pipe(now, out);
-        frames.push(bytes, &mut |frame| sink.follow_frame(follow, reader, frame))
+        let mut sink = stages.pipe(bytes.len(), now, out);
+        let rest = frames.push(bytes, &mut |frame| {
+            sink.follow_frame(follow, reader, frame)?;
+            Ok(if sink.out.len() < full { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+        })?;
+        stages.output.writer.growth.return_unread(rest.len());
+        Ok(rest)
     }
 
     /// Reads one unframed event (a line of NDJSON).
@@ -252,7 +270,7 @@ impl Stream {
         let over = self.ending().is_some();
         let Stream { frame_reader: frames, follower: follow, reader, stages } = self;
         stages.retained_bytes = None;
-        let mut sink = stages.pipe(now, out);
+        let mut sink = stages.pipe(0, now, out);
         frames.finish(&mut |frame| match json::parse_open_object(frame.data) {
             Err(_) if !over && reader.drops_cut_frame(frame.data) => Ok(()),
             _ => sink.follow_frame(follow, reader, frame),
@@ -274,7 +292,7 @@ impl Stream {
         }
         let Stream { reader, stages, .. } = self;
         stages.retained_bytes = None;
-        let mut sink = stages.pipe(now, out);
+        let mut sink = stages.pipe(0, now, out);
         reader.finish(&mut sink);
         sink.write_final_error(run_guard::make_error(code, message));
     }
@@ -288,7 +306,7 @@ impl Stream {
         }
         let Stream { reader, stages, .. } = self;
         stages.retained_bytes = None;
-        let mut sink = stages.pipe(now, out);
+        let mut sink = stages.pipe(0, now, out);
         reader.finish(&mut sink);
         sink.cancel();
         let (code, message) = run_guard::CANCELLED_ERROR;
@@ -321,7 +339,9 @@ impl Stream {
 }
 
 impl StreamStages {
-    fn pipe<'p>(&'p mut self, now_ms: i64, out: &'p mut Vec<u8>) -> StreamPipe<'p> {
+    /// Begins to translate so many bytes of the agent.
+    fn pipe<'p>(&'p mut self, read: usize, now_ms: i64, out: &'p mut Vec<u8>) -> StreamPipe<'p> {
+        self.output.writer.growth.begin(read);
         StreamPipe { stages: self, frame_start: out.len(), out, now_ms }
     }
 

@@ -1,6 +1,6 @@
 //! Errors that end a run's event stream early.
 
-use super::budget::BudgetLimit;
+use super::budget::{self, BudgetLimit};
 use super::list_budget;
 use super::run_guard::StrictViolation;
 use crate::codec::sse::SseError;
@@ -45,6 +45,8 @@ pub enum RunStateLimit {
         /// The exceeded limit in bytes.
         limit: usize,
     },
+    /// All events for the client, compared with those of the agent.
+    Growth,
     /// Ids of messages, calls, steps and subagents, ended ones included.
     RetainedIds,
 }
@@ -65,6 +67,13 @@ impl std::fmt::Display for RunStateLimit {
             }
             RunStateLimit::WrittenEvent { limit } => {
                 write!(f, "an event is larger than {limit} bytes in the client's form")
+            }
+            RunStateLimit::Growth => {
+                let limit = budget::GROWTH_LIMIT;
+                write!(
+                    f,
+                    "the events for the client are more than {limit} times as long, since they repeat a long id or text"
+                )
             }
             RunStateLimit::RetainedIds => {
                 let limit = memory_limits::RETAINED_IDS_LIMIT;

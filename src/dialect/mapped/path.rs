@@ -1,6 +1,6 @@
 //! Finds the value at one path. [`PathTree`](json::PathTree) reads those of many in one scan.
 
-use crate::codec::json::{self, JsonStep};
+use crate::codec::json::{self, JsonStep, PathTree};
 use crate::event::{Json, JsonType};
 
 /// Finds the value at a path.
@@ -22,8 +22,15 @@ fn enter<'a>(step: &JsonStep, text: &'a str) -> Option<Json<'a>> {
     match step {
         JsonStep::Member(name) => take_member(text, name),
         JsonStep::Index(index) => json::parse_element_text(text, index.saturating_add(1))?.0.into_iter().nth(*index),
-        JsonStep::Last => json::parse_element_text(text, usize::MAX)?.0.pop(),
+        JsonStep::Last => find_last(text),
     }
+}
+
+/// Finds the last element of a list, which may have millions.
+fn find_last(text: &str) -> Option<Json<'_>> {
+    let mut tree = PathTree::default();
+    let slot = tree.add(&[JsonStep::Last]);
+    tree.read(text).into_iter().nth(slot)?
 }
 
 fn take_member<'a>(text: &'a str, name: &str) -> Option<Json<'a>> {
@@ -50,7 +57,6 @@ fn parse_text(value: &Json<'_>) -> Option<Json<'static>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::json::PathTree;
 
     fn member(name: &str) -> JsonStep {
         JsonStep::Member(name.into())

@@ -12,7 +12,7 @@
 use super::frame_trace::FrameTrace;
 use super::rule::{EmittedEvent, MappingRule, MemberTemplate, RuleEffect};
 use super::run_pieces::{RunPieces, TextKind};
-use super::template::{ValueScope, ValueTemplate, has_value};
+use super::template::{ListAllowance, ValueScope, ValueTemplate, has_value};
 use super::{Mapping, ThreadState, ThreadValues};
 use crate::codec::json::{self, PathTree};
 use crate::dialect::CanonicalSink;
@@ -56,6 +56,8 @@ struct RunValues {
     run: Vec<Option<Json<'static>>>,
     /// by position in [`Mapping::thread_names`]
     thread: ThreadValues,
+    /// of the frame that is read
+    lists: ListAllowance,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +88,7 @@ impl RunValues {
             data: frame.data,
             thread_id: self.thread_id.as_ref(),
             run_id: self.run_id.as_ref(),
+            lists: Some(&self.lists),
             ..ValueScope::default()
         }
     }
@@ -106,6 +109,7 @@ impl MappedReader {
                 run_id: None,
                 run: vec![None; mapping.run_names.len()],
                 thread: vec![None; mapping.thread_names.len()],
+                lists: ListAllowance::default(),
             },
             pieces: RunPieces::new(mapping.has_whole_texts),
             finish: None,
@@ -146,6 +150,11 @@ impl MappedReader {
         self.value_bytes = values + finish;
     }
 
+    /// Returns whether the lists of the last frame have too many elements, or became too long.
+    pub(crate) const fn has_excess(&self) -> bool {
+        self.values.lists.is_exceeded()
+    }
+
     /// Returns the type of the content that the last frame became, if the frame's delta was copied and nothing else
     /// happened.
     pub(crate) fn copied_content(&self) -> Option<EventType> {
@@ -171,6 +180,7 @@ impl MappedReader {
         sink: &mut dyn CanonicalSink,
     ) -> Option<EventType> {
         self.last_effects = FrameEffects::None;
+        self.values.lists = ListAllowance::new(data.len());
         let slots = self.mapping.paths.read(data);
         let frame = MappedFrame { slots: &slots, event_line, data, item: None };
         if self.has_ended {
@@ -198,9 +208,10 @@ impl MappedReader {
                 None => is_known |= self.apply_rule(rule, frame, &mut first, sink),
                 Some(list) => {
                     let list = scope.list(list).map(Json::into_owned).unwrap_or(Json::NULL);
-                    for item in json::parse_elements(&list).unwrap_or_default() {
+                    for item in self.values.lists.elements(&list) {
                         let frame = MappedFrame { item: Some(&item), ..frame };
-                        if !self.has_ended && self.values.scope(frame).holds(&rule.conditions) {
+                        let is_over = self.has_ended || self.has_excess();
+                        if !is_over && self.values.scope(frame).holds(&rule.conditions) {
                             is_known |= self.apply_rule(rule, frame, &mut first, sink);
                         }
                     }
@@ -330,6 +341,10 @@ impl MappedReader {
     fn emit(&mut self, template: &'static EmittedEvent, frame: MappedFrame<'_>, sink: &mut dyn CanonicalSink) -> bool {
         let scope = self.values.scope(frame);
         let event = Event { kind: template.kind, members: make_members(&template.members, &scope), source: None };
+        let length = event.members.iter().map(|(_, value)| value.as_str().len()).sum();
+        if frame.item.is_some() && !self.values.lists.take_bytes(length) {
+            return true;
+        }
         let key = template.key.as_ref().and_then(|key| key.make(&scope));
         let whole = template.whole_text.as_ref().and_then(|whole| whole.make(&scope));
         let is_piece = ChunkStreamKind::from_event(event.kind).is_some();

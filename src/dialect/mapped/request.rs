@@ -1,11 +1,13 @@
 //! Makes the request of an agent whose dialect is described by a file.
 
 use super::request_target::RequestTarget;
-use super::template::{ValueScope, join_text_parts};
+use super::template::{ListAllowance, ValueScope, join_text_parts};
 use super::{Mapping, ThreadState};
 use crate::codec::json;
 use crate::event::{Field, Json, get, input};
 use std::cell::Cell;
+
+const TOO_LONG: &str = "The lists of this request have too many elements, or become too long in the form of the agent.";
 
 const NO_TEMPLATE: &str =
     "The agent has no request for this: none of those in its dialect file is for messages like these.";
@@ -46,12 +48,14 @@ impl Mapping {
         let new = NewInput::find(&messages);
         let slots = self.request_paths.read(input.as_str());
         let left_out = Cell::new(0);
+        let lists = ListAllowance::new(input.as_str().len());
         let scope = ValueScope {
             slots: &slots,
             thread: &thread.values,
             user_text: new.user_text.as_deref(),
             new_messages: &messages[new.first..],
             left_out: Some(&left_out),
+            lists: Some(&lists),
             ..ValueScope::default()
         };
         let template = self.requests.iter().find(|template| scope.holds(&template.conditions));
@@ -66,6 +70,9 @@ impl Mapping {
             }
         })?;
         let body = template.body.as_ref().and_then(|body| body.make(&scope)).map(Json::into_owned);
+        if lists.is_exceeded() {
+            return Err(RequestFault::Unsendable(TOO_LONG.to_owned()));
+        }
         Ok(Some(MappedRequest { body, target, left_out: left_out.get(), reads_thread: template.reads_thread }))
     }
 }

@@ -2,6 +2,7 @@
 
 use super::path::find_value;
 use crate::codec::json::{self, JsonStep};
+use crate::dialect::memory_limits::ELEMENTS_LIMIT;
 use crate::event::{Json, JsonType, MemberKey, needs_no_escape};
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -121,6 +122,55 @@ pub(crate) struct ValueScope<'s> {
     pub(crate) new_messages: &'s [Json<'s>],
     /// counts elements of lists for which there is no rule
     pub(crate) left_out: Option<&'s Cell<u64>>,
+    pub(crate) lists: Option<&'s ListAllowance>,
+}
+
+/// Limits the elements of all lists of a frame or a request, and what is made of them. A file may put a long value into
+/// each element of a list, and a list into each element of another.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ListAllowance {
+    elements: Cell<usize>,
+    bytes: Cell<usize>,
+    is_exceeded: Cell<bool>,
+}
+
+/// Bytes that any frame or request may become.
+const ALLOWED_BYTES: usize = 16 << 20;
+
+/// Multiple of the length of a longer one.
+const ALLOWED_GROWTH: usize = 3;
+
+impl ListAllowance {
+    /// Creates that of a frame or request of this length.
+    pub(super) const fn new(length: usize) -> Self {
+        let bytes = ALLOWED_BYTES.saturating_add(length.saturating_mul(ALLOWED_GROWTH));
+        ListAllowance { elements: Cell::new(ELEMENTS_LIMIT), bytes: Cell::new(bytes), is_exceeded: Cell::new(false) }
+    }
+
+    pub(super) const fn is_exceeded(&self) -> bool {
+        self.is_exceeded.get()
+    }
+
+    /// Takes what an element became. Nothing more may be made once there was too much.
+    pub(super) fn take_bytes(&self, bytes: usize) -> bool {
+        self.take(&self.bytes, bytes)
+    }
+
+    /// Takes the elements of a list apart, unless there are too many.
+    pub(super) fn elements<'l>(&self, list: &'l Json<'_>) -> Vec<Json<'l>> {
+        match self.take(&self.elements, json::count_elements(list)) {
+            true => json::parse_elements(list).unwrap_or_default(),
+            false => Vec::new(),
+        }
+    }
+
+    fn take(&self, from: &Cell<usize>, amount: usize) -> bool {
+        match from.get().checked_sub(amount) {
+            Some(left) => from.set(left),
+            None => self.is_exceeded.set(true),
+        }
+        !self.is_exceeded()
+    }
 }
 
 impl<'s> ValueScope<'s> {
@@ -280,9 +330,13 @@ impl ValueTemplate {
     }
 }
 
-/// Joins the texts of a list of content parts with line feeds; `None` for any other value.
+/// Joins the texts of a list of content parts with line feeds; `None` for any other value, and for a list that is too
+/// long to be one of parts.
 pub(super) fn join_text_parts(value: &Json<'_>) -> Option<String> {
-    let parts = json::parse_elements(value)?;
+    let (parts, count) = json::parse_first_elements(value, ELEMENTS_LIMIT)?;
+    if count > ELEMENTS_LIMIT {
+        return None;
+    }
     let texts = parts.iter().filter_map(|part| json::parse_member(part, "text")?.text().map(Cow::into_owned));
     Some(texts.collect::<Vec<_>>().join("\n")).filter(|text| !text.is_empty())
 }
@@ -325,11 +379,15 @@ fn push_text(content: &mut String, text: &str) {
 
 fn add_elements(list: &ValueSource, rules: &[ItemRule], scope: &ValueScope<'_>, made: &mut Vec<Json<'static>>) {
     let Some(list) = scope.list(list) else { return };
-    for element in json::parse_elements(&list).unwrap_or_default() {
+    let Some(lists) = scope.lists else { return };
+    for element in lists.elements(&list) {
         let scope = ValueScope { item: Some(&element), ..*scope };
         match rules.iter().find(|rule| scope.holds(&rule.conditions)) {
             Some(rule) => made.extend(rule.value.make(&scope).map(Json::into_owned)),
             None => scope.left_out.into_iter().for_each(|count| count.set(count.get() + 1)),
+        }
+        if !lists.take_bytes(made.last().map_or(0, |made| made.as_str().len())) {
+            return;
         }
     }
 }

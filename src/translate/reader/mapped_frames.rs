@@ -3,11 +3,12 @@
 use super::EventReader;
 use crate::codec::json;
 use crate::dialect::{ThreadState, ThreadValues};
-use crate::event::{EventType, Json};
+use crate::event::{Event, EventType, Json};
 use crate::translate::RunIds;
 use crate::translate::explain_trace::TraceEntry;
+use crate::translate::list_budget;
 use crate::translate::repeated_frames::{TEXT_MEMBERS, VaryingMembers};
-use crate::translate::report::EventSink;
+use crate::translate::report::{EventSink, TranslationReport};
 
 impl EventReader {
     /// Sets the ids of the request.
@@ -70,7 +71,8 @@ impl EventReader {
     pub(super) fn read_mapped_frame(&mut self, event_line: Option<&str>, data: &str, sink: &mut impl EventSink) {
         let Some(mapped) = &mut self.mapped else { return };
         mapped.trace = sink.report().trace.is_some().then(Default::default);
-        let kind = mapped.read_frame(event_line, data, sink);
+        let kind = mapped.read_frame(event_line, data, &mut CheckedSink(sink));
+        sink.report().has_excess |= mapped.has_excess();
         if let (Some(own), Some(trace)) = (mapped.trace.take(), &mut sink.report().trace) {
             trace.entries.push(TraceEntry::Mapped(own));
         }
@@ -79,5 +81,21 @@ impl EventReader {
         self.last_mapped = kind.filter(|kind| *kind != EventType::Raw).or(self.last_mapped);
         self.last_copy = u8::try_from(label).ok().zip(mapped.copied_content());
         self.first_frames.add(self.peer, kind.is_none(), event_line, data);
+    }
+}
+
+/// Emits no lists with more elements than are taken apart: a file may put any list of a frame into an event.
+struct CheckedSink<'s, S>(&'s mut S);
+
+impl<S: EventSink> EventSink for CheckedSink<'_, S> {
+    fn emit(&mut self, event: Event<'_>) {
+        match list_budget::exceeds_limit_of_event(&event) {
+            true => self.0.report().has_excess = true,
+            false => self.0.emit(event),
+        }
+    }
+
+    fn report(&mut self) -> &mut TranslationReport {
+        self.0.report()
     }
 }

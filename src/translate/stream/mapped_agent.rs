@@ -41,6 +41,8 @@ impl Stream {
         out: &mut Vec<u8>,
     ) -> Result<(), StreamError> {
         let Stream { reader, stages, .. } = self;
-        stages.pipe(now, out).process_frame(reader, AgentFrame { event_line, ..AgentFrame::from_data(data) })
+        stages
+            .pipe(data.len(), now, out)
+            .process_frame(reader, AgentFrame { event_line, ..AgentFrame::from_data(data) })
     }
 }

@@ -33,6 +33,10 @@ impl EventWriter {
             to.out.truncate(before);
             return Err(StreamError::TooMuchState(RunStateLimit::WrittenEvent { limit: self.frame_limit }));
         }
+        if !self.growth.take(length) && !to.is_final_error {
+            to.out.truncate(before);
+            return Err(StreamError::TooMuchState(RunStateLimit::Growth));
+        }
         match self.budget.charge(length) {
             Err(limit) if !to.is_final_error => {
                 to.out.truncate(before);
@@ -68,7 +72,8 @@ impl EventWriter {
         self.write_frame_id(to.out);
         let labels = repeated.write(frame, found, to.out);
         let length = to.out.len() - before;
-        if !self.budget.fits(length) || self.budget.charge(length).is_err() {
+        let fits = self.budget.fits(length) && self.growth.take(length);
+        if !fits || self.budget.charge(length).is_err() {
             to.out.truncate(before);
             return false;
         }

@@ -9,7 +9,7 @@ mod rows;
 
 use super::RunIds;
 use super::aliases::RunStamps;
-use super::budget::OutputBudget;
+use super::budget::{OutputBudget, OutputGrowth};
 use super::chunk::ChunkUnfolder;
 use super::chunk_names::ChunkNames;
 use super::not_shown;
@@ -37,6 +37,7 @@ pub(super) struct EventWriter {
     run_stamps: RunStamps,
     pub(crate) framing: Framing,
     pub(crate) budget: OutputBudget,
+    pub(crate) growth: OutputGrowth,
     /// only on a route whose clients may reconnect
     pub(crate) frame_ids: Option<Box<FrameIds>>,
     pub(crate) frames_written: u64,
@@ -81,6 +82,7 @@ impl EventWriter {
     /// Creates a writer; `ids` are those known before the start event, and `read_limit` is that of a frame from the
     /// agent.
     pub(crate) fn new(peer: PeerDialect, ids: Option<&RunIds>, read_limit: usize) -> Self {
+        let frame_limit = MAX_GROWTH.saturating_mul(read_limit);
         let kinds_with_row = if peer.dialect.is_canonical() { &[] } else { EventType::ALL };
         EventWriter {
             peer,
@@ -91,9 +93,10 @@ impl EventWriter {
             run_stamps: RunStamps::from_ids(peer.dialect, ids),
             framing: Framing::Sse,
             budget: OutputBudget::default(),
+            growth: OutputGrowth::new(frame_limit),
             frame_ids: None,
             frames_written: 0,
-            frame_limit: MAX_GROWTH.saturating_mul(read_limit),
+            frame_limit,
             last_label: 0,
         }
     }
