@@ -6,6 +6,7 @@
 use super::support::agent::Agent;
 use super::support::client::{INPUT, post, send_request};
 use super::support::gateway::{Gateway, Setup};
+use super::support::http2::{END_HEADERS, END_STREAM, HEADERS, beginning, field, frame, head_for};
 use super::support::sse::{HEAD, assert_refused, complete_run};
 use super::support::{eventually, within_deadline};
 use futures_util::future::join_all;
@@ -347,6 +348,15 @@ async fn applies_the_configured_head_limits() {
     assert_eq!(reply_statuses(gateway.data, &target(9 << 10)).await, [431]);
     let refused = r#"diglot_connections_refused_total{listener="127.0.0.1:0",plane="data",reason="head_too_large"}"#;
     gateway.wait_for_metric(refused, 4.0).await;
+    let counted = "diglot_http2_heads_refused_total";
+    assert_eq!(gateway.metric(counted).await, 0.0);
+    // 8 KiB with 32 bytes for each field [RFC 9113 §6.5.2]; the second response repeats the first one's status by its index.
+    let fields = |count: usize| [head_for("POST", "/run", &[]), field("x", &"y".repeat(100)).repeat(count)].concat();
+    let mut stream = TcpStream::connect(gateway.data).await.expect("the gateway listens");
+    let requests =
+        [(1, 60), (3, 61), (5, 80)].map(|(id, count)| frame(HEADERS, END_HEADERS | END_STREAM, id, &fields(count)));
+    stream.write_all(&[beginning(1 << 20), requests.concat()].concat()).await.expect("it reads");
+    gateway.wait_for_metric(counted, 2.0).await;
     // hyper keeps the length of a target in 16 bits.
     let wide = Gateway::start(Setup {
         upstreams: &[agent.url()],

@@ -16,6 +16,7 @@ mod read_ahead;
 mod http1_chunk;
 mod http1_handoff;
 mod http2_output;
+mod http2_refusals;
 mod server;
 mod local;
 mod write_timeout;

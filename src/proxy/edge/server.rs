@@ -5,12 +5,13 @@ use super::connection_limit::ConnectionLimit;
 use super::http_version::{self, DetectedVersion, RewindStream};
 use super::http1_handoff;
 use super::http2_output::{ConnectionOutput, Http2Body, UnsentBudget};
+use super::http2_refusals::RefusalFinder;
 use super::read_ahead::ReadAheadStream;
 use crate::config::inspect::CaptureMode;
 use crate::config::{self, LimitsConfig};
 use crate::net::peer_addr::PeerInfo;
 use crate::telemetry::Metrics;
-use crate::telemetry::internal_event::Http2RequestRefused;
+use crate::telemetry::internal_event::{Http2HeadRefused, Http2RequestRefused};
 use crate::telemetry::label::ConnectionRejectReason;
 use bytes::Bytes;
 use futures_util::TryFutureExt;
@@ -63,7 +64,7 @@ const H2_PING_INTERVAL: Duration = Duration::from_secs(30);
 ///
 /// For malformed requests, hyper and h2 send bare statuses without a problem document: 400 for an invalid head, 431 for
 /// one that is too large, 414 for a target of 64 KiB or more. If a head is late, the connection is closed without a
-/// response. h2 ends floods of CONTINUATION or empty DATA with GOAWAY.
+/// response. h2 ends floods of CONTINUATION or empty DATA with GOAWAY. [`RefusalFinder`] counts the 431 of h2.
 #[derive(Clone)]
 pub(crate) struct EdgeServer<S> {
     service: S,
@@ -187,6 +188,8 @@ impl<S: HttpService> EdgeServer<S> {
     {
         let output = self.bounds.unsent.register();
         let service = Http2Service { inner: service, output: Arc::clone(&output), bounds: self.bounds.clone() };
+        let metrics = &self.bounds.metrics;
+        let stream = RefusalFinder::new(stream, || Http2HeadRefused {}.emit(metrics));
         let mut connection = std::pin::pin!(self.http2.serve_connection(TokioIo::new(stream), service));
         tokio::select! {
             // A request that has arrived is answered first, since an idle connection closes immediately.

@@ -60,6 +60,10 @@ log_events! {
     debug Http2RequestRefused {} counts(metrics: &Metrics) { metrics.process.http2_refused.inc(); }
         () "HTTP/2 request refused: too many are open";
 
+    /// h2 answered an HTTP/2 request with 431. Logged at debug level for the same reason.
+    debug Http2HeadRefused {} counts(metrics: &Metrics) { metrics.process.http2_heads_refused.inc(); }
+        () "HTTP/2 request refused: its head is larger than limits.header_bytes";
+
     info AcceptRecovered<'a> {
         listener: &'a str,
     } (listener) "connections are accepted again";

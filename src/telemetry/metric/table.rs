@@ -161,6 +161,8 @@ metric_groups! {
             "HTTP/2 connections closed because they held most when HTTP/2 clients took too little of what they were sent.";
         http2_refused: Counter = "diglot_http2_requests_refused_total" [],
             "HTTP/2 requests refused because as many were open as connections are allowed.";
+        http2_heads_refused: Counter = "diglot_http2_heads_refused_total" [],
+            "HTTP/2 requests answered with 431 because their heads were larger than limits.header_bytes.";
         draining: Gauge = "diglot_draining" [],
             "1 while the gateway is shutting down.";
         last_reload_ok: Gauge = "diglot_config_last_reload_successful" [],
