@@ -1,6 +1,6 @@
 # The README's commands. Each first installs what the build lacks, so a fresh clone needs no other step.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check planted-faults fuzz soak bench bench-check build install image
+.PHONY: help demo test check planted-faults fuzz soak stress bench bench-check build install image
 
 # The prefix and the program of `make install`.
 PREFIX ?= /usr/local
@@ -38,6 +38,11 @@ soak: ## judge a mixed load for SECONDS=600 with the release binary; SEED=… re
 	@.githooks/setup tests
 	cargo build --release --locked
 	SOAK_SECONDS=$(or $(SECONDS),600) SOAK_SEED=$(SEED) DIGLOT_BIN=$(abspath $(PROGRAM)) cargo test --locked --test it -- soak:: --ignored --nocapture
+
+stress: ## push all bounds at once in the release binary, in a process with the bounds of 256 MiB
+	@.githooks/setup tests
+	cargo build --release --locked
+	DIGLOT_BIN=$(abspath $(PROGRAM)) cargo test --locked --test it -- limits::all_bounds --ignored --nocapture
 
 bench: ## compare the gateway with nginx; ROUNDS=3 SECONDS=5 SCENARIOS=live,runs; the table is in target/bench
 	@.githooks/setup bench

@@ -1,6 +1,8 @@
 //! Rate limits and limits on concurrent runs.
 //!
+//! - `all_bounds`: all bounds at once, in a process with little memory.
 //! - `amplified`: requests and events that would grow when they are repaired.
+//! - `grown_output`: a few bytes of which a translation makes many.
 //! - `bodies`: the memory of request bodies.
 //! - `rates`: quotas that one gateway counts.
 //! - `shared`: quotas of several gateways in a real Redis, which is killed, stopped and restarted.
@@ -9,8 +11,10 @@
 //! - `small_process_runs`: what many runs hold and keep together, in such a process.
 //! - `streams`: concurrent runs.
 
+mod all_bounds;
 mod amplified;
 mod bodies;
+mod grown_output;
 mod rates;
 mod shared;
 mod small_process;

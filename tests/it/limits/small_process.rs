@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{Mutex, MutexGuard};
 
 /// Memory limit of a typical sidecar, in bytes.
-const MEMORY: usize = 256 << 20;
+pub(super) const MEMORY: usize = 256 << 20;
 
 /// Frames that agents begin and do not end.
 const FRAME: usize = 8 << 20;
@@ -45,11 +45,16 @@ impl Deref for SmallGateway {
 }
 
 pub(super) async fn start_small_gateway(setup: Setup<'_>) -> SmallGateway {
-    let turn = TURN.lock().await;
-    let mut command = Command::new("sh");
     // Private writable memory, the threads' stacks and what the allocators reserve included, which is about as much again as what
     // is resident; a limit of the address space (`-v`) would also count the program, which is five times as large in a test.
-    command.args(["-c", &format!("ulimit -d {}; exec \"$0\" \"$@\"", MEMORY >> 9)]).arg(diglot().get_program());
+    start_limited_gateway(&format!("-d {}", MEMORY >> 9), setup).await
+}
+
+/// Starts a gateway with these arguments of `ulimit`.
+pub(super) async fn start_limited_gateway(limit: &str, setup: Setup<'_>) -> SmallGateway {
+    let turn = TURN.lock().await;
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("ulimit {limit}; exec \"$0\" \"$@\"")]).arg(diglot().get_program());
     command.env_remove("DIGLOT_CONFIG").env_remove("DIGLOT_LOG");
     SmallGateway { gateway: Gateway::start_by(command, setup).await, _turn: turn }
 }

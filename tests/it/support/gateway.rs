@@ -166,6 +166,11 @@ impl Process {
         self.memory("VmHWM:")
     }
 
+    /// Resident memory without the program and other files, in bytes: what counts in a container.
+    pub fn anonymous_memory(&self) -> usize {
+        self.memory("RssAnon:")
+    }
+
     fn memory(&self, what: &str) -> usize {
         let path = format!("/proc/{}/status", self.child.id());
         let status = std::fs::read_to_string(path).expect("the process runs");
