@@ -156,7 +156,10 @@ fn ends_name_the_cause_and_the_way_out() {
         id: 7,
         outcome: Some("upstream_error".to_owned()),
         code: Some("upstream_truncated".to_owned()),
-        message: Some("The agent's stream ended before its run did.".to_owned()),
+        message: Some(
+            "The agent's stream ended before its run did. Run it again; see the agent's own log for why it stopped."
+                .to_owned(),
+        ),
         events_in: 12,
         events_out: 13,
         first_event_ms: Some(14),
