@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
-use tokio::time::interval;
+use tokio::time::{interval, sleep};
 
 /// Memory that the process may keep when all is over: the inspector's ring, and what the allocator has not returned.
 const KEPT_MEMORY: usize = 64 << 20;
@@ -24,7 +24,7 @@ const KEPT_MEMORY: usize = 64 << 20;
 /// Time for which all bounds stay full. Slow bodies are refused after five seconds.
 const HELD: Duration = Duration::from_secs(3);
 
-/// Longest time of a run of somebody else, in a debug build, on a machine with other work.
+/// Longest time until somebody else's run is answered, with all its attempts, on a machine with other work.
 const ANSWERED: Duration = Duration::from_secs(10);
 
 /// The fields of one of the callers that attack.
@@ -166,7 +166,16 @@ impl Attack {
 async fn assert_answers_others(gateway: &Gateway) {
     let began = Instant::now();
     let fields = "X-Forwarded-For: 192.0.2.200\r\nConnection: close\r\n";
-    assert_succeeded(&send_request(gateway.data, post("/run", fields, INPUT)).await, COMPLETE_RUN);
+    // While the bodies of all fill their common bound, the answer is to try again.
+    let answer = loop {
+        let answer = send_request(gateway.data, post("/run", fields, INPUT)).await;
+        if answer.status != 503 || began.elapsed() > ANSWERED {
+            break answer;
+        }
+        assert!(answer.text().contains("bodies_full"), "{}", answer.text());
+        sleep(Duration::from_millis(200)).await;
+    };
+    assert_succeeded(&answer, COMPLETE_RUN);
     assert_eq!(gateway.get_status("/livez").await.status, 200);
     assert!(began.elapsed() < ANSWERED, "{:?}", began.elapsed());
     let memory = gateway.process.anonymous_memory();
@@ -219,8 +228,8 @@ async fn survives_all_bounds_at_once() {
         never = watch_bounds(&gateway, &mut most) => match never {},
         attack = attack_for_a_while(&gateway) => attack,
     };
-    // The bounds are 32, 32, 16, 16, 16 and 16 MiB. Those of request bodies and of HTTP/2 clients do not come near theirs.
-    let least = [2, 20, 12, 12, 8, 1].map(|mebibytes| f64::from(mebibytes << 20));
+    // The bounds are 32, 32, 16, 16, 16 and 16 MiB. Unsent bytes of HTTP/2 stay far below theirs; why was not looked into.
+    let least = [28, 28, 14, 14, 14, 1].map(|mebibytes| f64::from(mebibytes << 20));
     assert!(most.iter().zip(least).all(|(most, least)| *most >= least), "{BOUNDED:?}: {most:?}");
 
     drop(attack);
