@@ -29,7 +29,7 @@ impl RunDirArgs {
         // The running gateway has its own copy: a mistake made in the file since then must not prevent a drain.
         AdminEndpointsConfig::read(&file)?.run_dir.ok_or_else(|| {
             CliExit::Config.failure(format_args!(
-                "{}: `run_dir` is not set, so the gateway has no admin socket; set it and restart, or send SIGTERM or SIGHUP",
+                "{}: `run_dir` is not set, so the gateway has no admin socket; set it and restart (SIGTERM drains, SIGHUP reloads without it)",
                 file.display()
             ))
         })

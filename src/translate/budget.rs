@@ -54,8 +54,8 @@ impl OutputBudget {
 /// Bytes for the client for each byte of the agent. The shortest pieces become about thirty times as long.
 pub(super) const GROWTH_LIMIT: usize = 128;
 
-/// The bytes that the client may still receive for what the agent has sent. Negative while frames that were not read are
-/// owed.
+/// The bytes that the client may still receive for what the agent has sent. Negative while frames that were not read
+/// are owed.
 #[derive(Debug)]
 pub(super) struct OutputGrowth(i64);
 

@@ -14,7 +14,6 @@ use super::{
     message_ids,
 };
 use crate::codec::json;
-use crate::dialect::memory_limits::MAX_ID_LEN;
 use crate::dialect::{
     CarryLocation, MemberCase, PeerDialect, PeerVersion, RequestTarget, RunInputFormat, ThreadState, ThreadValues,
     interrupts,
@@ -229,18 +228,23 @@ fn check_lists(mut lists: ListBudget, members: &Members<'_>) -> Result<(), Reque
     lists.take_input(members).map_err(|excess| refuse_excess("", excess))
 }
 
+/// Maximum length in bytes of the JSON of a run's id, and of its thread's.
+const MAX_RUN_ID_LEN: usize = 64 << 10;
+
 /// Takes an id of the run, which must be short: some clients get it with every event, and several parts of the gateway
 /// keep it as long as the run.
 fn take_id<'a>(members: &mut Members<'a>, field: Field, fresh: &Json<'static>) -> Result<Json<'a>, RequestRefusal> {
     match remove(members, field) {
         None => Ok(fresh.clone()),
         Some(value) if value.is_str("") => Ok(fresh.clone()),
-        Some(value) if value.as_str().len() > MAX_ID_LEN => {
-            refuse(format!("/{}", field.camel()), format!("is longer than {MAX_ID_LEN} bytes"))
+        Some(value) if !matches!(value.json_type(), JsonType::String | JsonType::Number) => {
+            refuse(format!("/{}", field.camel()), "must be a string")
+        }
+        Some(value) if value.as_str().len() > MAX_RUN_ID_LEN => {
+            refuse(format!("/{}", field.camel()), format!("is longer than {MAX_RUN_ID_LEN} bytes, as JSON"))
         }
         Some(value) if value.json_type() == JsonType::String => Ok(value),
-        Some(value) if value.json_type() == JsonType::Number => Ok(Json::string(value.as_str())),
-        Some(_) => refuse(format!("/{}", field.camel()), "must be a string"),
+        Some(value) => Ok(Json::string(value.as_str())),
     }
 }
 

@@ -342,7 +342,8 @@ impl StreamStages {
     /// Begins to translate so many bytes of the agent.
     fn pipe<'p>(&'p mut self, read: usize, now_ms: i64, out: &'p mut Vec<u8>) -> StreamPipe<'p> {
         self.output.writer.growth.begin(read);
-        StreamPipe { stages: self, frame_start: out.len(), out, now_ms }
+        self.output.writer.frame_start = out.len();
+        StreamPipe { stages: self, out, now_ms }
     }
 
     /// Returns an error if the run must end after the frame `data`.
@@ -367,8 +368,6 @@ impl StreamStages {
 struct StreamPipe<'p> {
     stages: &'p mut StreamStages,
     out: &'p mut Vec<u8>,
-    /// length of `out` before the agent's frame
-    frame_start: usize,
     now_ms: i64,
 }
 
@@ -396,7 +395,8 @@ impl StreamPipe<'_> {
         self.stages.retained_bytes = None;
         let before = self.stages.repeated.take();
         let marks = self.stages.marks(reader);
-        self.frame_start = self.out.len();
+        let out_before = self.out.len();
+        self.stages.output.writer.frame_start = out_before;
         let frames_before = self.stages.output.writer.frames_written;
         (0..frame.dropped_parts).for_each(|_| self.report().count_loss(EventLoss::UnknownPart));
         if list_budget::exceeds_limit(frame.data) && matches!(self.stages.output.state, StreamState::Running) {
@@ -410,13 +410,13 @@ impl StreamPipe<'_> {
         self.stages.check_frame(frame.data, reader)?;
         let is_one_frame = self.stages.output.writer.frames_written == frames_before + 1;
         if is_one_frame && self.stages.marks(reader) == marks {
-            self.stages.repeated = self.stages.learn_frame(before, reader, &frame, &self.out[self.frame_start..]);
+            self.stages.repeated = self.stages.learn_frame(before, reader, &frame, &self.out[out_before..]);
         }
         Ok(())
     }
 
     fn cancel(&mut self) {
-        let StreamPipe { stages: StreamStages { guard, output, report, .. }, out, now_ms, .. } = self;
+        let StreamPipe { stages: StreamStages { guard, output, report, .. }, out, now_ms } = self;
         if !matches!(output.state, StreamState::Running) {
             return;
         }
@@ -428,7 +428,7 @@ impl StreamPipe<'_> {
     }
 
     fn write_final_error(&mut self, error: Event<'_>) {
-        let StreamPipe { stages: StreamStages { output, report, .. }, out, now_ms, .. } = self;
+        let StreamPipe { stages: StreamStages { output, report, .. }, out, now_ms } = self;
         let mut to = OutputContext { out, report, now_ms: *now_ms, is_final_error: true };
         // A RUN_ERROR of the gateway is small enough for any frame.
         let _ = output.write(error, &mut to);
@@ -438,7 +438,7 @@ impl StreamPipe<'_> {
 
 impl EventSink for StreamPipe<'_> {
     fn emit(&mut self, event: Event<'_>) {
-        let StreamPipe { stages: StreamStages { guard, output, report, agent, .. }, out, now_ms, .. } = self;
+        let StreamPipe { stages: StreamStages { guard, output, report, agent, .. }, out, now_ms } = self;
         if let Some(trace) = &mut report.trace {
             trace.record_canonical(&event, agent);
         }
@@ -452,12 +452,6 @@ impl EventSink for StreamPipe<'_> {
             output.send(event, &mut OutputContext { out, report, now_ms: *now_ms, is_final_error: false });
         });
         output.close(ending);
-        // The rules of a file may make any number of events of one frame.
-        let limit = output.writer.frame_limit;
-        if self.out.len() - self.frame_start > limit && matches!(self.stages.output.state, StreamState::Running) {
-            self.stages.output.state =
-                StreamState::Stopped(StreamError::TooMuchState(RunStateLimit::WrittenEvent { limit }));
-        }
     }
 
     fn report(&mut self) -> &mut TranslationReport {

@@ -66,13 +66,13 @@ impl std::fmt::Display for RunStateLimit {
                 write!(f, "the lists of one event have more than {limit} messages, calls, parts and other elements")
             }
             RunStateLimit::WrittenEvent { limit } => {
-                write!(f, "an event is larger than {limit} bytes in the client's form")
+                write!(f, "what an event becomes for the client is larger than {limit} bytes")
             }
             RunStateLimit::Growth => {
                 let limit = budget::GROWTH_LIMIT;
                 write!(
                     f,
-                    "the events for the client are more than {limit} times as long, since they repeat a long id or text"
+                    "the events for the client are more than {limit} times as long, since they repeat a long id or text, which should be shorter"
                 )
             }
             RunStateLimit::RetainedIds => {

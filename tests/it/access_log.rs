@@ -216,7 +216,7 @@ async fn escapes_and_truncates_ids_in_log_lines() {
     let agent = Agent::with_response(HEAD.to_owned() + &complete_run());
     let mut gateway = Gateway::start_for(&agent).await;
     let hostile = r#"\r\n{\"message\":\"run ended\"}\u001b[2J\u0085\u2028\u202e\u0007"#;
-    let id = |before: char| format!("{before}{hostile}{}", "x".repeat(900));
+    let id = |before: char| format!("{before}{hostile}{}", "x".repeat(5000));
     let body = INPUT.replace("\"t1\"", &format!("\"{}\"", id('t'))).replace("\"r1\"", &format!("\"{}\"", id('r')));
     assert_eq!(send_request(gateway.data, post("/auto", "Connection: close\r\n", &body)).await.status, 200);
     for message in ["dialect detected", "run ended"] {

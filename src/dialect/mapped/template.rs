@@ -382,11 +382,12 @@ fn add_elements(list: &ValueSource, rules: &[ItemRule], scope: &ValueScope<'_>, 
     let Some(lists) = scope.lists else { return };
     for element in lists.elements(&list) {
         let scope = ValueScope { item: Some(&element), ..*scope };
+        let before = made.len();
         match rules.iter().find(|rule| scope.holds(&rule.conditions)) {
             Some(rule) => made.extend(rule.value.make(&scope).map(Json::into_owned)),
             None => scope.left_out.into_iter().for_each(|count| count.set(count.get() + 1)),
         }
-        if !lists.take_bytes(made.last().map_or(0, |made| made.as_str().len())) {
+        if !lists.take_bytes(made[before..].iter().map(|made| made.as_str().len()).sum()) {
             return;
         }
     }

@@ -23,9 +23,17 @@ impl RunGuard {
         report: &mut TranslationReport,
         next: &mut impl EventConsumer,
     ) -> Option<Event<'a>> {
-        let arguments =
-            self.arguments.as_mut().filter(|own| own.has_restarts() && event.kind == EventType::ToolCallArgs);
-        let Some(arguments) = arguments else { return Some(event) };
+        let Some(arguments) = self.arguments.as_mut().filter(|own| own.has_restarts()) else { return Some(event) };
+        if matches!(event.kind, EventType::ToolCallStart | EventType::ToolCallEnd) {
+            if let Some(text) = event.get(Field::ToolCallId).and_then(|id| arguments.take_left_out(id)) {
+                let piece = of_same_call(EventType::ToolCallArgs, &event).with(Field::Delta, text);
+                self.admit_supplied(piece, report, next);
+            }
+            return Some(event);
+        }
+        if event.kind != EventType::ToolCallArgs {
+            return Some(event);
+        }
         match arguments.compare(&event) {
             None => {}
             Some(ArgumentsPiece::Repeated) => {
@@ -36,16 +44,54 @@ impl RunGuard {
             Some(ArgumentsPiece::Restarts { mut start, text }) => {
                 event.set(Field::Delta, text);
                 report.count_repair(EventRepair::CloserSupplied);
-                let mut end = Event::new(EventType::ToolCallEnd);
-                for field in [Field::ToolCallId, Field::SubagentRunId] {
-                    event.get_owned(field).into_iter().for_each(|value| end.set(field, value));
-                }
-                self.admit_supplied(end, report, next);
+                self.admit_supplied(of_same_call(EventType::ToolCallEnd, &event), report, next);
                 self.retained_bytes += self.conversation.client_ids.reopen_call(&mut start, &mut event, report);
                 self.conversation.call_tracker.record_call(start.get(Field::ToolCallId));
                 self.admit_supplied(start, report, next);
             }
         }
         Some(event)
+    }
+}
+
+/// Creates an event of the call of another event.
+fn of_same_call(kind: EventType, event: &Event<'_>) -> Event<'static> {
+    let mut own = Event::new(kind);
+    for field in [Field::ToolCallId, Field::SubagentRunId] {
+        event.get_owned(field).into_iter().for_each(|value| own.set(field, value));
+    }
+    own
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::codec::sse::SseLimits;
+    use crate::dialect::{AG_UI, PeerDialect};
+    use crate::translate::{RunIds, Stream};
+    use serde_json::{Value, json};
+
+    /// Returns the arguments of an agent that sends a start with each piece, as the client has them.
+    fn arguments_of(pieces: &[&str]) -> String {
+        let side = PeerDialect::new(&AG_UI);
+        let mut stream = Stream::new(side, side, Some(RunIds::new("t", "r")), SseLimits::default());
+        let mut out = Vec::new();
+        let mut push = |event: Value| stream.push(format!("data: {event}\n\n").as_bytes(), 0, &mut out);
+        push(json!({"type": "RUN_STARTED", "threadId": "t", "runId": "r"})).expect("a start");
+        for piece in pieces {
+            push(json!({"type": "TOOL_CALL_START", "toolCallId": "c", "toolCallName": "f"})).expect("a start");
+            push(json!({"type": "TOOL_CALL_ARGS", "toolCallId": "c", "delta": piece})).expect("a piece");
+        }
+        push(json!({"type": "TOOL_CALL_END", "toolCallId": "c"})).expect("an end");
+        let frames = String::from_utf8(out).expect("UTF-8");
+        let events = frames.lines().filter_map(|line| serde_json::from_str::<Value>(line.strip_prefix("data: ")?).ok());
+        events.filter_map(|event| event["delta"].as_str().map(str::to_owned)).collect()
+    }
+
+    #[test]
+    fn pieces_that_look_like_a_repetition_are_not_lost() {
+        assert_eq!(arguments_of(&["{", "\"a\":", "{", "\"b\":1}", "}"]), r#"{"a":{"b":1}}"#);
+        assert_eq!(arguments_of(&["{", "\"a\":\"x", "{", "{", "\"}"]), r#"{"a":"x{{"}"#);
+        assert_eq!(arguments_of(&["[1,", "["]), "[1,[");
+        assert_eq!(arguments_of(&["{\"a\":1}", "{\"a\"", "{\"a\":1}"]), r#"{"a":1}"#);
     }
 }

@@ -7,6 +7,7 @@
 //!   {"a":1}    START  {"a":1}      ──▶  {"a":1}                           it repeats the arguments
 //!   {"ci       START  {"city":1}   ──▶  {"city":1}                        it repeats them, and goes on
 //!   {"a":1}    START  {"a":2}      ──▶  {"a":1} END  START {"a":2}        a call of its own
+//!   {"a":      START  {  START  }} ──▶  {"a":{}}                          it goes on
 //! ```
 
 use crate::codec::json;
@@ -120,13 +121,27 @@ impl OpenArguments {
         let call = self.calls.get_mut(start.get(Field::ToolCallId).unwrap_or(&Json::EMPTY_STRING));
         let has_text = |call: &&mut CallArguments| call.text.as_ref().is_some_and(|text| !text.is_empty());
         let Some(call) = call.filter(has_text).filter(|call| call.restarts < MAX_RESTARTS) else { return };
+        let cost = memory_limits::event_cost(&start);
+        if self.bytes + cost > TEXTS_LIMIT {
+            return;
+        }
         call.restarts += 1;
-        self.bytes += memory_limits::event_cost(&start);
+        self.bytes += cost;
         self.restarted += 1;
         let restart = Box::new(CallRestart { start: start.into_owned(), repeated: 0 });
         if let Some(before) = call.restart.replace(restart) {
             self.forget(&before);
         }
+    }
+
+    /// Takes the pieces that were left out as a repetition, if the call goes on instead: its arguments are not whole,
+    /// and it starts again, or ends, before it has repeated them.
+    pub(super) fn take_left_out(&mut self, id: &Json<'_>) -> Option<Json<'static>> {
+        let call = self.calls.get_mut(id)?;
+        let (Some(before), Some(restart)) = (&call.text, &mut call.restart) else { return None };
+        let repeated = std::mem::take(&mut restart.repeated);
+        let goes_on = (1..before.len()).contains(&repeated) && !is_object(before);
+        goes_on.then(|| quote(&before[..repeated]))
     }
 
     /// Compares a piece of a call that started again with the arguments before that.
@@ -142,13 +157,12 @@ impl OpenArguments {
         let restart = call.restart.take()?;
         self.restarted -= 1;
         self.bytes -= memory_limits::event_cost(&restart.start);
-        let quoted = |text: &str| Json::from_trusted(format!("\"{text}\""));
         if let Some(more) = piece.strip_prefix(rest) {
-            return Some(ArgumentsPiece::Continues(quoted(more)));
+            return Some(ArgumentsPiece::Continues(quote(more)));
         }
         let text = [&before[..restart.repeated], piece].concat();
         let is_apart = is_object(before) || (is_object(&text) && !is_object(&[before, &*text].concat()));
-        let text = quoted(&text);
+        let text = quote(&text);
         Some(match is_apart {
             true => ArgumentsPiece::Restarts { start: restart.start, text },
             false => ArgumentsPiece::Continues(text),
@@ -156,9 +170,14 @@ impl OpenArguments {
     }
 }
 
+/// Returns the string of escaped text.
+fn quote(text: &str) -> Json<'static> {
+    Json::from_trusted(format!("\"{text}\""))
+}
+
 /// Returns true for escaped text that is a whole JSON object.
 fn is_object(text: &str) -> bool {
-    let text = Json::from_trusted(format!("\"{text}\""));
+    let text = quote(text);
     let object = text.text().unwrap_or_default();
     object.trim_start().starts_with('{') && json::parse_value(&object).is_some()
 }

@@ -61,7 +61,7 @@ impl StreamStages {
 impl StreamPipe<'_> {
     /// Writes a frame that repeats the one before it.
     pub(super) fn repeat_frame(&mut self, reader: &mut EventReader, frame: &AgentFrame<'_>) -> bool {
-        let StreamPipe { stages, out, now_ms, .. } = self;
+        let StreamPipe { stages, out, now_ms } = self;
         let StreamStages { guard, output, report, repeated, retained_bytes, .. } = stages;
         let Some(repeated) = repeated else { return false };
         let event_line = frame.event_line.filter(|_| reader.reads_event_line());

@@ -29,7 +29,8 @@ impl EventWriter {
         to: &mut OutputContext<'_>,
     ) -> Result<(), StreamError> {
         let length = to.out.len() - before;
-        if length > self.frame_limit && !to.is_final_error {
+        // The end of a run closes all that is open, and the rules of a file may make any number of events of a frame.
+        if to.out.len() - self.frame_start > self.frame_limit && !to.is_final_error {
             to.out.truncate(before);
             return Err(StreamError::TooMuchState(RunStateLimit::WrittenEvent { limit: self.frame_limit }));
         }
@@ -127,9 +128,10 @@ impl EventWriter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codec::sse::SseLimits;
     use crate::dialect::{AG_UI, HAI, PeerDialect};
     use crate::event::{Field, Json};
-    use crate::translate::{EventCounts, TranslationReport};
+    use crate::translate::{EventCounts, RunIds, Stream, TranslationReport};
 
     #[test]
     fn withholds_a_frame_that_is_three_times_as_long_as_one_of_an_agent() {
@@ -149,5 +151,27 @@ mod tests {
             assert_eq!(write(3000), Err(StreamError::TooMuchState(limit)));
             assert!(out.len() < 3000, "{}", out.len());
         }
+    }
+
+    #[test]
+    fn the_end_of_a_run_becomes_no_more_than_another_frame() {
+        let side = PeerDialect::new(&AG_UI);
+        let limits = SseLimits { frame: 1 << 20, ..SseLimits::default() };
+        let mut stream = Stream::new(side, side, Some(RunIds::new("t", "r")), limits);
+        let mut push = |event: String| {
+            let mut out = Vec::new();
+            let pushed = stream.push(format!("data: {event}\n\n").as_bytes(), 0, &mut out);
+            (pushed, out.len())
+        };
+        push(r#"{"type":"RUN_STARTED","threadId":"t","runId":"r"}"#.to_owned()).0.expect("a start");
+        for id in 0..4 {
+            let id = format!("{id}{}", "x".repeat(900 << 10));
+            push(format!(r#"{{"type":"TEXT_MESSAGE_START","messageId":"{id}","role":"assistant"}}"#))
+                .0
+                .expect("a start");
+        }
+        let (pushed, length) = push(r#"{"type":"RUN_FINISHED","threadId":"t","runId":"r"}"#.to_owned());
+        assert_eq!(pushed, Err(StreamError::TooMuchState(RunStateLimit::WrittenEvent { limit: 3 << 20 })));
+        assert!(length <= 3 << 20, "{length}");
     }
 }

@@ -41,8 +41,10 @@ pub(super) struct EventWriter {
     /// only on a route whose clients may reconnect
     pub(crate) frame_ids: Option<Box<FrameIds>>,
     pub(crate) frames_written: u64,
-    /// maximum length of a frame, and of all that one frame of the agent becomes
-    pub(crate) frame_limit: usize,
+    /// length of the output before the agent's frame
+    pub(crate) frame_start: usize,
+    /// maximum length of all that one frame of the agent becomes
+    frame_limit: usize,
     /// label of the last frame's row
     pub(crate) last_label: usize,
 }
@@ -96,6 +98,7 @@ impl EventWriter {
             growth: OutputGrowth::new(frame_limit),
             frame_ids: None,
             frames_written: 0,
+            frame_start: 0,
             frame_limit,
             last_label: 0,
         }

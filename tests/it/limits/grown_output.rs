@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 /// Memory of a process that has little else to do, in bytes.
-const MEMORY: usize = 160 << 20;
+const MEMORY: usize = 224 << 20;
 
 const STARTED: &str = "data: {\"type\":\"RUN_STARTED\",\"threadId\":\"t1\",\"runId\":\"r1\"}\n\n";
 const FINISHED: &str = "data: {\"type\":\"RUN_FINISHED\",\"threadId\":\"t1\",\"runId\":\"r1\"}\n\n";
@@ -66,13 +66,13 @@ async fn refuses_long_ids_of_runs() {
     let agent = Agent::with_response(HEAD.to_owned() + STARTED + FINISHED);
     let gateway = start_gateway(&agent, "ag-ui", "ag-ui", &TempFile::new(ACME)).await;
     for (name, own) in [("threadId", "\"t1\""), ("runId", "\"r1\"")] {
-        for (length, status) in [(1022, 200), (1023, 400)] {
+        for (length, status) in [(65_534, 200), (65_535, 400)] {
             let body = INPUT.replace(own, &format!("\"{}\"", "x".repeat(length)));
             let answer = send_request(gateway.data, post("/run", "Connection: close\r\n", &body)).await;
             assert_eq!(answer.status, status, "{}", answer.text());
             if status == 400 {
                 let problem = assert_refused(&answer, 400, "invalid_request");
-                assert_eq!(problem["detail"], format!("/{name}: is longer than 1024 bytes"));
+                assert_eq!(problem["detail"], format!("/{name}: is longer than 65536 bytes, as JSON"));
             }
         }
     }
