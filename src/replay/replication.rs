@@ -44,8 +44,8 @@ const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 const OWNER_LOST_AFTER: Duration = Duration::from_secs(3);
 
 /// Time for all processes to write their runs again after Redis has lost its data. Until then a missing run may still
-/// exist.
-const SETTLE_TIME: Duration = Duration::from_secs(3);
+/// exist. Processes notice the loss at different times, also those of a machine that stalls for some seconds.
+const SETTLE_TIME: Duration = Duration::from_secs(10);
 
 const MIN_RUN_TTL: Duration = Duration::from_secs(60);
 
