@@ -1,4 +1,4 @@
-//! Finds the value at one path. [`PathTree`](json::PathTree) reads those of many in one scan.
+//! Finds the value at one path. [`PathTree`] reads those of many in one scan.
 
 use crate::codec::json::{self, JsonStep, PathTree};
 use crate::event::{Json, JsonType};
