@@ -41,7 +41,7 @@ impl FrameTrace {
         }
     }
 
-    /// Says behind the lines that their rules found no value, so that the frame is passed on.
+    /// Returns what stands behind the lines of rules that found no value, so that the frame is passed on.
     pub(crate) const fn describe_missing_value(&self) -> &'static str {
         if self.is_unknown { ", without a value" } else { "" }
     }
