@@ -213,6 +213,8 @@ fn new_server() -> Server {
         grace_period_seconds: Some(0),
         graceful_shutdown_timeout_seconds: Some(1),
         max_blocking_threads: Some(MAX_BLOCKING_THREADS),
+        // Tokio's timers for all time-outs of a second and more: pingora's own need a thread that wakes every 10 ms.
+        fast_timeout_to_tokio_threshold_seconds: Some(0),
         ..Default::default()
     };
     let mut server = Server::new_with_opt_and_conf(None, conf);

@@ -125,3 +125,18 @@ async fn large_events_of_many_runs_need_few_threads() {
     let threads = gateway.metric("process_threads").await;
     assert!(threads <= MOST_THREADS, "{threads} threads");
 }
+
+/// pingora's own timers have a thread that wakes every 10 ms, whether there is work or not.
+#[tokio::test]
+async fn has_no_thread_that_wakes_without_work() {
+    let agent = Agent::with_response([HEAD, &run_beginning(), CLOSED, FINISHED].concat());
+    let gateway = Gateway::start_for(&agent).await;
+    assert_eq!(post_run(gateway.data, "/run").await.status, 200);
+    let threads = std::fs::read_dir(format!("/proc/{}/task", gateway.process.id())).expect("the process runs");
+    let names: Vec<_> = threads
+        .filter_map(|thread| std::fs::read_to_string(thread.ok()?.path().join("comm")).ok())
+        .map(|name| name.trim().to_owned())
+        .collect();
+    assert!(names.iter().any(|name| name == "data"), "{names:?}");
+    assert!(!names.iter().any(|name| name == "Timer thread"), "{names:?}");
+}
