@@ -7,7 +7,7 @@
 //! Agents choose how many items they open, so a search must not take longer with each. Ids are equal as
 //! [`Json::is_same`] says: strings with escapes resolved, and other values by their text.
 
-use super::{FEW, Json, JsonType, heap_size};
+use super::{FEW, Json, JsonType, heap_size, push_tight};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
@@ -126,7 +126,7 @@ impl<V> IdMap<V> {
                 if list.is_empty() {
                     list.reserve_exact(1);
                 }
-                list.push((id, value));
+                push_tight(list, (id, value));
             }
             IdMap::Few(list) => {
                 let mut index = IdIndex {

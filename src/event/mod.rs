@@ -32,6 +32,14 @@ use std::borrow::Cow;
 /// Number of items up to which a search from one to the next is faster than an index. Most runs have one or two.
 const FEW: usize = 8;
 
+/// Appends an item. Most lists of a run have one item or two, and one that grows by itself begins with room for four.
+pub(crate) fn push_tight<T>(list: &mut Vec<T>, item: T) {
+    if list.len() < 2 {
+        list.reserve_exact(1);
+    }
+    list.push(item);
+}
+
 /// The version announced to peers that speak the canonical dialect.
 pub(crate) const PROTOCOL_VERSION: &str = "1.0";
 

@@ -3,7 +3,7 @@
 //! A run has a few messages and calls, and hashing an id costs more than comparing it with all of them. Agents choose
 //! how many there are, so a large map must have an index, with hashes that they cannot predict.
 
-use super::FEW;
+use super::{FEW, push_tight};
 use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -64,13 +64,7 @@ impl<K: Eq + Hash, V> SmallMap<K, V> {
             return Some(std::mem::replace(own, value));
         }
         match self {
-            SmallMap::Few(list) if list.len() < FEW => {
-                // Most maps of a run never have a second entry; a list that grows by itself begins with room for four.
-                if list.is_empty() {
-                    list.reserve_exact(1);
-                }
-                list.push((key, value));
-            }
+            SmallMap::Few(list) if list.len() < FEW => push_tight(list, (key, value)),
             SmallMap::Few(list) => {
                 let mut map: HashMap<K, V> = std::mem::take(list).into_iter().collect();
                 map.insert(key, value);

@@ -32,7 +32,7 @@ use super::carry::GATEWAY_KEY;
 use super::report::TranslationReport;
 use super::{carry, memory_limits, tool_result_id};
 use crate::event::input::MessageMembers;
-use crate::event::{Event, EventRepair, EventType, Field, Json, MemberKey, SmallMap, get};
+use crate::event::{Event, EventRepair, EventType, Field, Json, MemberKey, SmallMap, get, push_tight};
 
 /// Maximum number of tracked ids, which bounds memory against a malicious agent; further ids pass unchanged.
 pub(super) const IDS_LIMIT: usize = 100_000;
@@ -87,7 +87,8 @@ impl IdClaim {
     fn messages_mut(&mut self, kind: IdKind) -> &mut NamedMessages {
         let at = self.messages.iter().position(|messages| messages.kind == kind).unwrap_or(self.messages.len());
         if at == self.messages.len() {
-            self.messages.push(NamedMessages { kind, names: Vec::new(), last_number: 0, has_begun: false, call: None });
+            let new = NamedMessages { kind, names: Vec::new(), last_number: 0, has_begun: false, call: None };
+            push_tight(&mut self.messages, new);
         }
         &mut self.messages[at]
     }
@@ -151,7 +152,7 @@ impl MessageIdMap {
                 if opens {
                     let mut claim = IdClaim { first_kind: Some(kind), ..IdClaim::default() };
                     if repeats {
-                        claim.messages_mut(kind).names.push(id.clone().into_owned());
+                        push_tight(&mut claim.messages_mut(kind).names, id.clone().into_owned());
                     }
                     self.claims.insert(Box::from(&*text), claim);
                 }
@@ -169,7 +170,7 @@ impl MessageIdMap {
                 if claim.made_of.is_none() && claim.first_kind.is_none() {
                     claim.first_kind = Some(kind);
                     if repeats {
-                        claim.messages_mut(kind).names.push(id.clone().into_owned());
+                        push_tight(&mut claim.messages_mut(kind).names, id.clone().into_owned());
                     }
                     return None;
                 }
@@ -186,7 +187,7 @@ impl MessageIdMap {
     fn rename(&mut self, id: &Json<'_>, kind: IdKind, suffix: Option<&str>) -> Option<Json<'static>> {
         let name = self.unused_name(id, kind, suffix)?;
         let claim = self.claims.get_mut(&*id.text()?)?;
-        claim.messages_mut(kind).names.push(name.clone());
+        push_tight(&mut claim.messages_mut(kind).names, name.clone());
         self.has_renames = true;
         Some(name)
     }

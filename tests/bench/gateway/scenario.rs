@@ -35,7 +35,7 @@ const fn row(name: &'static str, title: &'static str, streams: usize, kind: Load
     Scenario { name, title, streams, kind, route_keys: "" }
 }
 
-pub const SCENARIOS: [Scenario; 8] = [
+pub const SCENARIOS: [Scenario; 9] = [
     row("b32", "64 streams, 32 events per write", 64, LoadKind::Deltas { batch: 32, rate: 0 }),
     row("f64", "64 streams, one event per write", 64, LoadKind::Deltas { batch: 1, rate: 0 }),
     row("live", "1,000 streams × 50 events/s", 1_000, LoadKind::Deltas { batch: 1, rate: 50 }),
@@ -47,6 +47,10 @@ pub const SCENARIOS: [Scenario; 8] = [
     row("p1000", "1,000 streams × 5 events/s", 1_000, LoadKind::Deltas { batch: 1, rate: 5 }),
     row("runs", "runs of 42 events, 32 connections", 32, LoadKind::Runs),
     row("idle", "2,000 idle streams", 2_000, LoadKind::Idle),
+    Scenario {
+        route_keys: "    on_disconnect: continue for 5m\n",
+        ..row("kept", "`idle` with `on_disconnect: continue for 5m`", 2_000, LoadKind::Idle)
+    },
 ];
 
 /// The figures of one proxy in one scenario of one round.
