@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 /// Replaces the system's allocator, which places mostly empty buffers between small allocations in use. An idle stream
-/// takes 11 KiB (HTTP/1.1, without TLS; `make bench`).
+/// takes 10 KiB (HTTP/1.1, without TLS; `make bench`).
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 /// Streams at once.
 const STREAMS: usize = 500;
 
-/// Maximum memory of a waiting stream, in bytes. In the release build it is some 11 KiB with 5,000 of them; with fewer
+/// Maximum memory of a waiting stream, in bytes. In the release build it is some 10 KiB with 5,000 of them; with fewer
 /// streams, each has a larger share of the common memory. Without optimisation the state of every task is larger.
 const IDLE_COST: usize = if cfg!(debug_assertions) { 96 << 10 } else { 26 << 10 };
 
