@@ -142,11 +142,12 @@ impl RunDeadlines {
         }
     }
 
-    /// Restarts the keep-alive and also the agent's timeouts, since the agent had to wait for the write.
+    /// Restarts the keep-alive. The agent had to wait for the write, so its deadlines are later by that time. What is
+    /// written may come of no event.
     pub(super) fn on_write(&mut self, now: Instant) {
-        self.last_write = now;
+        self.last_event += now.saturating_duration_since(self.last_read);
         self.last_read = now;
-        self.last_event = now;
+        self.last_write = now;
     }
 
     fn reset_timer(&mut self) {
@@ -231,6 +232,18 @@ mod tests {
         };
         assert_eq!((expired, began.elapsed().as_secs()), (DeadlineKind::PingsOnly, 60 + 120));
         // Also without the timer, if the agent floods the gateway with pings.
+        deadlines.on_read(Instant::now(), false);
+        assert_eq!(deadlines.find_expired(Instant::now()), Some(DeadlineKind::PingsOnly));
+        // Nor does what is written of the pings count, only the time that the agent waited for it.
+        deadlines.restart_stream(SILENCE, 3 * SILENCE);
+        tokio::time::sleep(2 * SILENCE).await;
+        deadlines.on_read(Instant::now(), false);
+        tokio::time::sleep(5 * SILENCE).await;
+        deadlines.on_write(Instant::now());
+        tokio::time::sleep(SILENCE / 2).await;
+        deadlines.on_read(Instant::now(), false);
+        assert_eq!(deadlines.find_expired(Instant::now()), None);
+        tokio::time::sleep(SILENCE / 2).await;
         deadlines.on_read(Instant::now(), false);
         assert_eq!(deadlines.find_expired(Instant::now()), Some(DeadlineKind::PingsOnly));
         // Not while the gateway waits for a response.

@@ -439,8 +439,11 @@ impl RunTask {
                 let latency = self.now.saturating_duration_since(record.started_at);
                 record.metrics.series.first_event.observe(latency);
                 record.summary.first_event = Some(latency);
-                self.deadlines.clear_deadline(DeadlineKind::FirstEvent);
             }
+        }
+        // Frames without data are passed on, but are no events.
+        if self.stream.frames_read() > 0 {
+            self.deadlines.clear_deadline(DeadlineKind::FirstEvent);
         }
         let length = self.out.len();
         let number = self.stream.last_frame_number();

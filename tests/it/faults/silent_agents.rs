@@ -85,6 +85,24 @@ async fn limits_the_time_to_the_first_event_by_default() {
     assert!(error["message"].as_str().is_some_and(|message| message.contains("500ms")), "{error}");
 }
 
+/// Frames without data reach the client as something malformed, but are no events either.
+#[tokio::test]
+async fn ends_the_run_of_an_agent_that_pings_with_empty_events() {
+    let ping = "event: ping\ndata:\n\n";
+    for (beginning, timeouts, code) in [
+        (run_beginning(), "{idle: 10s, ping_only: 300ms}", "upstream_idle"),
+        (String::new(), "{idle: 10s, ping_only: 1h, first_event: 300ms}", "upstream_timeout"),
+    ] {
+        let body = HEAD.to_owned() + &beginning + ping;
+        let steps = vec![Step::Read, write(body), Step::Dribble(ping.repeat(1 << 16).into()), Step::WaitForClose];
+        let agent = Agent::with_script(steps);
+        let gateway = Gateway::start(Setup { upstreams: &[agent.url()], timeouts, ..Setup::default() }).await;
+        let answer = post_run(gateway.data, "/run").await;
+        assert!(answer.text().contains("diglot.malformed"), "{}", answer.text());
+        assert_eq!(answer.text().matches(code).count(), 1, "{}", answer.text());
+    }
+}
+
 #[tokio::test]
 async fn sends_keep_alives_while_the_agent_is_silent() {
     let steps =
