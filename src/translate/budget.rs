@@ -54,40 +54,27 @@ impl OutputBudget {
 /// Bytes for the client for each byte of the agent. The shortest pieces become about thirty times as long.
 pub(super) const GROWTH_LIMIT: usize = 128;
 
-/// The bytes that the client may still receive for what the agent has sent. Negative while frames that were not read
-/// are owed.
+/// The bytes that the client may still receive for the frames that the agent has sent so far. They do not depend on the
+/// pieces in which those arrived, so a run that is replayed ends at the same frame.
 #[derive(Debug)]
-pub(super) struct OutputGrowth(i64);
-
-/// Returns what is allowed for bytes of the agent.
-fn allowance(read: usize) -> i64 {
-    i64::try_from(read.saturating_mul(GROWTH_LIMIT)).unwrap_or(i64::MAX)
-}
+pub(super) struct OutputGrowth(usize);
 
 impl OutputGrowth {
     /// Creates that of a run which may write `spare` bytes beyond the multiple.
-    pub(crate) fn new(spare: usize) -> Self {
-        OutputGrowth(i64::try_from(spare).unwrap_or(i64::MAX))
+    pub(crate) const fn new(spare: usize) -> Self {
+        OutputGrowth(spare)
     }
 
-    /// Begins to read so many bytes of the agent.
-    pub(crate) fn begin(&mut self, read: usize) {
-        self.0 = self.0.saturating_add(allowance(read));
-    }
-
-    /// Returns what was allowed for bytes that were not read.
-    pub(crate) fn return_unread(&mut self, bytes: usize) {
-        self.0 = self.0.saturating_sub(allowance(bytes));
+    /// Adds what is allowed for a frame of the agent.
+    pub(crate) const fn add(&mut self, frame_length: usize) {
+        self.0 = self.0.saturating_add(frame_length.saturating_mul(GROWTH_LIMIT));
     }
 
     /// Takes the bytes of one frame. Returns false, taking nothing, if there are not so many.
     pub(crate) fn take(&mut self, bytes: usize) -> bool {
-        let left = self.0.saturating_sub(i64::try_from(bytes).unwrap_or(i64::MAX));
-        let fits = left >= 0;
-        if fits {
-            self.0 = left;
-        }
-        fits
+        let left = self.0.checked_sub(bytes);
+        self.0 = left.unwrap_or(self.0);
+        left.is_some()
     }
 }
 
@@ -111,12 +98,7 @@ mod tests {
     fn output_may_be_longer_than_input_up_to_a_multiple() {
         let mut growth = OutputGrowth::new(100);
         assert!(growth.take(60) && !growth.take(41) && growth.take(40));
-        growth.begin(1);
-        assert!(growth.take(GROWTH_LIMIT) && !growth.take(1));
-        growth.begin(3);
-        assert!(growth.take(3 * GROWTH_LIMIT));
-        growth.return_unread(2);
-        growth.begin(2);
-        assert!(!growth.take(1), "what was taken for unread bytes is still owed");
+        growth.add(3);
+        assert!(growth.take(3 * GROWTH_LIMIT) && !growth.take(1));
     }
 }

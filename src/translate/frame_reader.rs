@@ -18,6 +18,12 @@ impl<'a> AgentFrame<'a> {
         AgentFrame { data, id: None, event_line: None, dropped_parts: 0 }
     }
 
+    /// Returns the length of the shortest SSE frame with this content.
+    pub(crate) const fn sse_length(&self) -> usize {
+        const FRAMING: usize = "data:\n\n".len();
+        FRAMING + self.data.len() + if let Some(name) = self.event_line { "event:\n".len() + name.len() } else { 0 }
+    }
+
     fn from_sse(frame: &'a sse::SseFrame<'_>) -> Self {
         AgentFrame { id: frame.id.as_deref(), event_line: frame.event.as_deref(), ..AgentFrame::from_data(&frame.data) }
     }

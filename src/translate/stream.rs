@@ -242,13 +242,11 @@ impl Stream {
         out: &mut Vec<u8>,
     ) -> Result<&'b [u8], StreamError> {
         let Stream { frame_reader: frames, follower: follow, reader, stages } = self;
-        let mut sink = stages.pipe(bytes.len(), now, out);
-        let rest = frames.push(bytes, &mut |frame| {
+        let mut sink = stages.pipe(now, out);
+        frames.push(bytes, &mut |frame| {
             sink.follow_frame(follow, reader, frame)?;
             Ok(if sink.out.len() < full { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
-        })?;
-        stages.output.writer.growth.return_unread(rest.len());
-        Ok(rest)
+        })
     }
 
     /// Reads one unframed event (a line of NDJSON).
@@ -270,7 +268,7 @@ impl Stream {
         let over = self.ending().is_some();
         let Stream { frame_reader: frames, follower: follow, reader, stages } = self;
         stages.retained_bytes = None;
-        let mut sink = stages.pipe(0, now, out);
+        let mut sink = stages.pipe(now, out);
         frames.finish(&mut |frame| match json::parse_open_object(frame.data) {
             Err(_) if !over && reader.drops_cut_frame(frame.data) => Ok(()),
             _ => sink.follow_frame(follow, reader, frame),
@@ -292,7 +290,7 @@ impl Stream {
         }
         let Stream { reader, stages, .. } = self;
         stages.retained_bytes = None;
-        let mut sink = stages.pipe(0, now, out);
+        let mut sink = stages.pipe(now, out);
         reader.finish(&mut sink);
         sink.write_final_error(run_guard::make_error(code, message));
     }
@@ -306,7 +304,7 @@ impl Stream {
         }
         let Stream { reader, stages, .. } = self;
         stages.retained_bytes = None;
-        let mut sink = stages.pipe(0, now, out);
+        let mut sink = stages.pipe(now, out);
         reader.finish(&mut sink);
         sink.cancel();
         let (code, message) = run_guard::CANCELLED_ERROR;
@@ -339,9 +337,7 @@ impl Stream {
 }
 
 impl StreamStages {
-    /// Begins to translate so many bytes of the agent.
-    fn pipe<'p>(&'p mut self, read: usize, now_ms: i64, out: &'p mut Vec<u8>) -> StreamPipe<'p> {
-        self.output.writer.growth.begin(read);
+    fn pipe<'p>(&'p mut self, now_ms: i64, out: &'p mut Vec<u8>) -> StreamPipe<'p> {
         self.output.writer.frame_start = out.len();
         StreamPipe { stages: self, out, now_ms }
     }
@@ -389,6 +385,7 @@ impl StreamPipe<'_> {
 
     fn process_frame(&mut self, reader: &mut EventReader, frame: AgentFrame<'_>) -> Result<(), StreamError> {
         self.stages.frames_read += u64::from(!frame.data.is_empty());
+        self.stages.output.writer.growth.add(frame.sse_length());
         if frame.dropped_parts == 0 && self.repeat_frame(reader, &frame) {
             return Ok(());
         }

@@ -19,6 +19,9 @@ const MAX_STEPS: usize = 64;
 /// Maximum number of places that all rules or all requests of a file read. Each takes memory in every frame.
 const MAX_PLACES: usize = 1_000;
 
+/// Maximum length in bytes of a name. The names of a place's members are found by their length.
+const MAX_NAME: usize = 256;
+
 const PATH_HINT: &str = "write names separated by dots, `[0]` for an element, `[-1]` for the last one, and `[\"a.b\"]` \
                          for a name with dots";
 
@@ -153,6 +156,12 @@ impl DialectCompiler<'_> {
         if steps.len() > MAX_STEPS {
             let message = format!("a path of {} steps; at most {MAX_STEPS} are read", steps.len());
             self.report_at(at, message, "name a member that is less deep");
+            return None;
+        }
+        let longest = steps.iter().map(|step| if let JsonStep::Member(name) = step { name.len() } else { 0 }).max();
+        if let Some(length) = longest.filter(|length| *length > MAX_NAME) {
+            let message = format!("a name of {length} bytes; at most {MAX_NAME} are read");
+            self.report_at(at, message, "name the object that has this member");
             return None;
         }
         Some(steps)

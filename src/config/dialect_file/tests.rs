@@ -395,10 +395,12 @@ fn large_files_are_refused() {
         format!("{HEAD}events: [{{emit: {{type: CUSTOM, name: x, value: '{places}'}}, done: true}}]\n")
     };
     assert_eq!(problems(&rule(&["a"; 64].join("."))), "ok");
+    assert_eq!(problems(&rule(&"a".repeat(256))), "ok");
     assert_eq!(problems(&text(1_000)), "ok");
     for (file, message, hint) in [
         (rule(&["a"; 65].join(".")), "2:16: events[0].has: a path of 65 steps", "less deep"),
         (rule(&["a"; 400_000].join(".")), "a path of 400000 steps", "less deep"),
+        (rule(&"名".repeat(86)), "2:16: events[0].has: a name of 258 bytes; at most 256 are read", "the object"),
         (text(1_001), "2:48: events[0].emit.value: the rules read more than 1000 different places", "fewer members"),
         (text(100_000), "the rules read more than 1000 different places", "fewer members"),
         (format!("{HEAD}events: {}", "[".repeat(100_000)), "recursion limit", "fewer levels"),

@@ -42,7 +42,7 @@ impl Stream {
     ) -> Result<(), StreamError> {
         let Stream { reader, stages, .. } = self;
         stages
-            .pipe(data.len(), now, out)
+            .pipe(now, out)
             .process_frame(reader, AgentFrame { event_line, ..AgentFrame::from_data(data) })
     }
 }

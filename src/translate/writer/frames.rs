@@ -153,6 +153,25 @@ mod tests {
         }
     }
 
+    /// Each piece of a message has its id for a HAI client.
+    #[test]
+    fn a_run_that_grows_too_much_ends_at_the_same_frame_however_its_bytes_arrive() {
+        let id = "x".repeat(64 << 10);
+        let first = format!("data: {{\"type\":\"TEXT_MESSAGE_CHUNK\",\"messageId\":\"{id}\",\"delta\":\"a\"}}\n\n");
+        let more = "data: {\"type\":\"TEXT_MESSAGE_CHUNK\",\"delta\":\"a\"}\n\n".repeat(1000);
+        let body = "data: {\"type\":\"RUN_STARTED\",\"threadId\":\"t\",\"runId\":\"r\"}\n\n".to_owned() + &first + &more;
+        let ends = [body.len(), 16 << 10, 48, 1].map(|piece| {
+            let limits = SseLimits { frame: 1 << 20, ..SseLimits::default() };
+            let (agent, client) = (PeerDialect::new(&AG_UI), PeerDialect::new(&HAI));
+            let mut stream = Stream::new(agent, client, Some(RunIds::new("t", "r")), limits);
+            let mut out = Vec::new();
+            let pushed = body.as_bytes().chunks(piece).try_for_each(|piece| stream.push(piece, 0, &mut out));
+            assert_eq!(pushed, Err(StreamError::TooMuchState(RunStateLimit::Growth)));
+            out.len()
+        });
+        assert!(ends[0] > 3 << 20 && ends.iter().all(|end| *end == ends[0]), "{ends:?}");
+    }
+
     #[test]
     fn the_end_of_a_run_becomes_no_more_than_another_frame() {
         let side = PeerDialect::new(&AG_UI);

@@ -25,6 +25,8 @@ events:
     emit: {type: MESSAGES_SNAPSHOT, messages: "{list}"}
   - each: parts
     emit: {type: CUSTOM, name: part, value: "{text}"}
+  - each: more
+    emit: {type: CUSTOM, name: part, value: "{text}"}
   - has: over
     done: true
 "#;
@@ -126,6 +128,22 @@ async fn ends_runs_at_lists_that_dialect_files_take_apart() {
             answer.text()
         );
         assert_small(&gateway);
+    }
+}
+
+/// One list, or several together; each element counts once.
+#[tokio::test]
+async fn takes_lists_of_frames_apart_up_to_the_limit() {
+    let list_of = |elements: usize| vec!["0"; elements].join(",");
+    for (list, more, limited) in [(20_000, 0, false), (20_001, 0, true), (15_000, 5_000, false), (15_000, 5_001, true)] {
+        let frame = format!(r#"{{"parts":[{}],"more":[{}],"text":"x"}}"#, list_of(list), list_of(more));
+        let body = format!("{HEAD}data: {frame}\n\ndata: {{\"over\":true}}\n\n");
+        let agent = Agent::with_response(body);
+        let gateway = start_gateway(&agent, "ag-ui", "acme", &TempFile::new(ACME)).await;
+        let answer = send_request(gateway.data, post("/run", "Connection: close\r\n", INPUT)).await;
+        let text = answer.text();
+        assert_eq!(text.contains("too_much_open"), limited, "{list} {more}: {:.1000}", text);
+        assert_eq!(text.matches("\"CUSTOM\"").count() == list + more, !limited, "{list} {more}: {:.1000}", text);
     }
 }
 
