@@ -54,6 +54,12 @@ impl PeerDialect {
         self.dialect.reopens_since.is_some_and(|since| self.peer_version >= since)
     }
 
+    /// Returns true if the peer, a client with AG-UI's list of messages, gets a call as it arrives.
+    pub(crate) fn streams_calls(&self) -> bool {
+        let is_sequenced = matches!(self.peer_version, PeerVersion::V0_1 | PeerVersion::V0_0_35);
+        self.dialect.has_one_message_list && !is_sequenced && !self.dialect.has_whole_messages()
+    }
+
     /// Collects the messages that the peer, a client, has from before a run, unless it goes on with those.
     pub(crate) fn earlier_messages(&self, messages: &[MessageMembers<'_>]) -> EarlierMessages {
         if self.reopens_messages() {

@@ -109,7 +109,7 @@ label_enum! {
         Repeated = "repeated",
         /// the receiver's dialect has no form for an activity: it is carried, and not shown
         ActivityNotShown = "activity_not_shown",
-        /// the receiver's dialect has no form for reasoning: it is carried, and not shown
+        /// the receiver's dialect has no form for reasoning, or the agent's snapshot lacks an open thought: it is carried, and not shown
         ReasoningNotShown = "reasoning_not_shown",
         /// the receiver's dialect has no form for a subagent, or for one of its steps: it is carried, and not shown
         SubagentNotShown = "subagent_not_shown",
@@ -117,11 +117,11 @@ label_enum! {
         InterruptNotShown = "interrupt_not_shown",
         /// the receiver's dialect has no place for a part of a content, such as an image: it is carried, and not shown
         PartNotShown = "part_not_shown",
-        /// the receiver's dialect has no place for a message, or for a text that is shown next to one: it is carried, and not shown
+        /// the receiver's dialect has no place for a message, or for a text that is shown next to one, or the agent's snapshot lacks an open message: it is carried, and not shown
         TextNotShown = "text_not_shown",
         /// an older client has the role of the assistant alone for streamed text: the role is carried, and the text is shown as the assistant's
         RoleNotShown = "role_not_shown",
-        /// a frame is no event of the agent's dialect, or one without a canonical form, or a call has no end that an older client needs: it is sent as RAW or CUSTOM, and not shown
+        /// a frame is no event of the agent's dialect, or one without a canonical form, or a call has no end that an older client needs: it is sent as RAW or CUSTOM, and not shown; or the agent's snapshot lacks an open call: the client drops it
         EventNotShown = "event_not_shown",
         /// nothing is kept of the conversation's earlier runs, so that the agent may not know its earlier messages: the client gets CUSTOM `diglot.conversation_lost`
         ConversationLost = "conversation_lost",

@@ -65,6 +65,8 @@ pub(crate) struct OpenItem {
     pub(crate) id: Json<'static>,
     /// `None` for the agent itself
     pub(crate) owner: Option<Json<'static>>,
+    /// whether a snapshot of the agent has removed it from the client's messages
+    pub(crate) is_removed: bool,
 }
 
 /// Items that are opened and closed, in the order in which RUN_FINISHED checks them.
@@ -239,7 +241,7 @@ impl OpenItems {
                     return Err(RunViolation::UnknownParent);
                 }
                 let owner = owner.cloned().map(Json::into_owned);
-                self.open(OpenItem { item, id: id.clone().into_owned(), owner });
+                self.open(OpenItem { item, id: id.clone().into_owned(), owner, is_removed: false });
             }
             (ItemAction::Use | ItemAction::Close, None) => return Err(RunViolation::NotOpen(item)),
             // "Untagged is always fine."
@@ -294,6 +296,14 @@ impl RunStateMachine {
             RunStateMachine::Active(open) => open.items_in_closing_order(),
             RunStateMachine::Waiting | RunStateMachine::Ended(_) => Vec::new(),
         }
+    }
+
+    pub(crate) fn open_items_mut(&mut self) -> impl Iterator<Item = &mut OpenItem> {
+        let open = match self {
+            RunStateMachine::Active(open) => Some(open),
+            RunStateMachine::Waiting | RunStateMachine::Ended(_) => None,
+        };
+        open.into_iter().flat_map(|open| open.items.values_mut()).map(|own| &mut **own)
     }
 
     #[must_use]

@@ -56,6 +56,8 @@ pub(super) struct TranslatedFrame<'f> {
     pub(super) labels: FrameLabels,
     pub(super) members: VaryingMembers<'f>,
     pub(super) copies_time: bool,
+    /// the piece of arguments that is kept of it
+    pub(super) arguments: Option<&'f str>,
 }
 
 /// The members whose values may differ in the next frame.
@@ -93,6 +95,8 @@ pub(super) struct RepeatedFrames {
     /// without the line of the frame's id
     output: Box<str>,
     labels: FrameLabels,
+    /// the piece of arguments that is kept of the frame
+    arguments: Option<Box<str>>,
     /// `None` until two frames were compared
     slots: Option<FrameSlots>,
     /// frames in a row that did not repeat the one before
@@ -166,6 +170,7 @@ impl RepeatedFrames {
             frame: frame.into(),
             output: output.into(),
             labels,
+            arguments: translated.arguments.map(Into::into),
             slots,
             fruitless,
         }))
@@ -175,7 +180,12 @@ impl RepeatedFrames {
     fn compare(&self, translated: &TranslatedFrame<'_>, output: &str) -> Option<FrameSlots> {
         let TranslatedFrame { data: frame, members, .. } = *translated;
         let differing = differing_scalars(&self.frame, frame)?;
-        if differing.len() > MOST_VALUES {
+        let (was_kept, kept) = (self.arguments.as_deref(), translated.arguments);
+        let is_kept = |(old, new): &(JsonScalar<'_>, JsonScalar<'_>)| {
+            let is_same = || was_kept == self.frame.get(old.range.clone()) && kept == frame.get(new.range.clone());
+            !new.is_text || kept.is_none() || is_same()
+        };
+        if differing.len() > MOST_VALUES || !differing.iter().all(is_kept) {
             return None;
         }
         let mut values = Vec::with_capacity(differing.len());
@@ -246,7 +256,7 @@ impl RepeatedFrames {
         self.labels.kind
     }
 
-    /// Returns the only text that differs, without its quotes.
+    /// Returns the only text that differs, without its quotes. It is that of the arguments, if they are kept.
     pub(super) fn varying_text<'f>(&self, frame: &'f str, found: &FoundValues) -> Option<&'f str> {
         let values = self.slots.as_ref()?.values.iter().zip(found);
         let mut texts = values.filter(|(value, _)| matches!(value.kind, ValueKind::Text { .. }));
@@ -373,7 +383,15 @@ mod tests {
     fn learn_one(before: Option<Box<RepeatedFrames>>, data: &str, output: &str) -> Option<Box<RepeatedFrames>> {
         let members = VaryingMembers { copied: &TEXT_MEMBERS, read: None };
         let output = output.as_bytes();
-        let frame = TranslatedFrame { event_line: None, data, output, labels: LABELS, members, copies_time: true };
+        let frame = TranslatedFrame {
+            event_line: None,
+            data,
+            output,
+            labels: LABELS,
+            members,
+            copies_time: true,
+            arguments: None,
+        };
         RepeatedFrames::learn(before, frame)
     }
 

@@ -7,6 +7,7 @@
 
 mod open_arguments;
 mod call_restarts;
+mod removed_items;
 mod chunks;
 mod number_ids;
 mod recorded_conversation;
@@ -128,24 +129,27 @@ pub(super) struct RunGuard {
     start_optional: bool,
     /// whether the client keeps all kinds of messages in one list
     single_message_list: bool,
+    /// whether the client has open calls among its messages
+    streams_calls: bool,
     pub(crate) agent_error: Option<Box<AgentError>>,
     pub(crate) retained_bytes: usize,
 }
 
 impl RunGuard {
-    pub(crate) fn new(ids: Option<RunIds>, agent: &Dialect, client: &Dialect) -> Self {
+    pub(crate) fn new(ids: Option<RunIds>, agent: &Dialect, client: PeerDialect) -> Self {
         RunGuard {
             mode: GuardMode::default(),
             run: RunStateMachine::default(),
             lanes: ChunkLanes::default(),
             owners: ItemOwners::default(),
-            number_ids: NumberIds::new(client),
+            number_ids: NumberIds::new(client.dialect),
             arguments: None,
             conversation: ConversationState::default(),
             ids,
             started_ids: [None, None],
             start_optional: agent.is_start_optional(),
-            single_message_list: client.has_one_message_list,
+            single_message_list: client.dialect.has_one_message_list,
+            streams_calls: client.streams_calls(),
             agent_error: None,
             retained_bytes: 0,
         }
@@ -253,6 +257,9 @@ impl RunGuard {
         match self.run.admit(&event) {
             Ok(()) => {
                 self.observe(&event);
+                if event.kind == EventType::MessagesSnapshot {
+                    self.count_removed(&event, report);
+                }
                 next(event, report);
             }
             Err(violation) => self.repair_violation(violation, event, report, next),
@@ -402,7 +409,7 @@ impl RunGuard {
     }
 
     fn close_open_items(&mut self, report: &mut TranslationReport, next: &mut impl EventConsumer) {
-        for OpenItem { item, id, owner } in self.run.open_items() {
+        for OpenItem { item, id, owner, .. } in self.run.open_items() {
             let (kind, field) = item.closer();
             let mut closer = Event::new(kind).with(field, id);
             self.number_ids.mark(&mut closer, field);

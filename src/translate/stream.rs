@@ -108,7 +108,7 @@ impl Stream {
                     writer: EventWriter::new(client, ids.as_ref(), buffer_limit),
                     client: client.dialect,
                 },
-                guard: RunGuard::new(ids, agent.dialect, client.dialect),
+                guard: RunGuard::new(ids, agent.dialect, client),
                 report: TranslationReport {
                     agent: agent.dialect.name,
                     client: client.dialect.name,

@@ -519,7 +519,10 @@ fn command_line_round_trip_finds_no_difference() {
                 events.iter().for_each(|event| trip.push_event(event));
                 let outcome = trip.finish();
                 let found = outcome.differences.first().map(|one| (&events[one.event], one));
-                assert!(found.is_none() && outcome.losses.is_empty(), "{from} to {to}, seed {seed}: {found:#?}");
+                // A snapshot may lack what is open.
+                let is_snapshot = |event: usize| events[event].contains("MESSAGES_SNAPSHOT");
+                let has_losses = outcome.losses.iter().any(|(event, _)| !is_snapshot(*event));
+                assert!(found.is_none() && !has_losses, "{from} to {to}, seed {seed}: {found:#?}");
             }
         }
     }

@@ -287,3 +287,31 @@ fn translates_runs_of_deltas_as_the_full_way_does() {
         }
     }
 }
+
+/// Arguments are kept for a call that starts again, and for a snapshot that lacks it.
+#[test]
+fn keeps_the_arguments_and_no_other_text_at_every_split() {
+    let piece = |text: &str, data: &str| {
+        format!(r#"{{"type":"TOOL_CALL_ARGS","toolCallId":"c","delta":"{text}","data":"{data}"}}"#)
+    };
+    let start = r#"{"type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"f"}"#;
+    let letters = ["a", "b", "c", "d", "e"];
+    let same_delta = letters.map(|letter| piece("1", letter));
+    let same_data = letters.map(|letter| piece(letter, "1"));
+    for pieces in [same_delta, same_data] {
+        let mut events = vec![r#"{"type":"RUN_STARTED","threadId":"t1","runId":"r1"}"#.to_owned(), start.to_owned()];
+        events.extend(pieces.clone());
+        events.push(r#"{"type":"MESSAGES_SNAPSHOT","messages":[]}"#.to_owned());
+        events.push(start.to_owned());
+        events.extend(pieces);
+        events.push(r#"{"type":"TOOL_CALL_END","toolCallId":"c"}"#.to_owned());
+        events.push(r#"{"type":"RUN_FINISHED","threadId":"t1","runId":"r1"}"#.to_owned());
+        let text: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+        for at in 1..text.len() {
+            let (head, tail) = text.as_bytes().split_at(at);
+            for to in ["ag-ui", "hai"] {
+                assert_same(side("ag-ui"), side(to), &format!("to {to}, split at {at}"), &[head, tail], None);
+            }
+        }
+    }
+}

@@ -11,6 +11,11 @@ impl RunGuard {
         self.arguments.as_mut().map_or(0, |arguments| arguments.add(piece))
     }
 
+    /// Returns the last piece of arguments, if it is kept.
+    pub(crate) fn last_arguments(&self) -> Option<&str> {
+        self.arguments.as_ref().and_then(|arguments| arguments.last_piece())
+    }
+
     pub(crate) fn arguments_bytes(&self) -> usize {
         self.arguments.as_ref().map_or(0, |arguments| arguments.retained_bytes())
     }

@@ -31,6 +31,8 @@ pub(super) struct OpenArguments {
     calls: IdMap<CallArguments>,
     /// the call of the last piece
     last: Option<Json<'static>>,
+    /// length of that piece
+    last_len: usize,
     /// number of calls that started again
     restarted: usize,
     bytes: usize,
@@ -85,6 +87,12 @@ impl OpenArguments {
         self.add(delta.unquoted());
     }
 
+    /// Returns the last piece, unless its call is over the limit.
+    pub(super) fn last_piece(&self) -> Option<&str> {
+        let text = self.calls.get(self.last.as_ref()?)?.text.as_ref()?;
+        text.get(text.len().checked_sub(self.last_len)?..)
+    }
+
     /// Adds to the arguments of the call of the last piece. Returns the number of bytes that are kept.
     pub(super) fn add(&mut self, piece: &str) -> usize {
         let call = self.last.as_ref().and_then(|last| self.calls.get_mut(last));
@@ -96,6 +104,7 @@ impl OpenArguments {
             return 0;
         }
         text.push_str(piece);
+        self.last_len = piece.len();
         self.bytes += piece.len();
         piece.len()
     }

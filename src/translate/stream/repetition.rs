@@ -53,6 +53,7 @@ impl StreamStages {
             labels,
             members: reader.varying_members(),
             copies_time,
+            arguments: self.guard.last_arguments().filter(|_| kind == EventType::ToolCallArgs),
         };
         RepeatedFrames::learn(before, frame)
     }
