@@ -8,6 +8,7 @@ import { test } from "node:test";
 import { HttpAgent } from "@ag-ui/client";
 import { bytes, conformanceCases } from "./support/recordings.mjs";
 import { BINARY } from "./support/diglot.mjs";
+import { hear, startBodies } from "./support/old-clients.mjs";
 
 // Streams beyond the corpus, each of which got past the guard once.
 const finish = (members) => [{ type: "RUN_FINISHED", threadId: "th", runId: "r", ...members }];
@@ -241,5 +242,57 @@ test("the client rejects the bad conformance streams without the guard", async (
     for (const it of bad) assert.ok(await verdict(bytes(it), it), it.id);
   } finally {
     Object.assign(console, quiet);
+  }
+});
+
+// Snapshots that lack an item which is open: its start and first piece, its other events, and the loss of its kind. "absent ids
+// dropped, except local … reasoning (unless it carries any reasoning)" (specs/ag-ui-1.0.md §3.4).
+const USER = { id: "u", role: "user", content: "hi" };
+const THOUGHT = { id: "k0", role: "reasoning", content: "old" };
+const thought = (type, members) => ({ type: `REASONING_${type}`, messageId: "k", ...members });
+const OPEN_ITEMS = {
+  text: {
+    head: [{ type: "TEXT_MESSAGE_START", messageId: "m", role: "assistant" }, { type: "TEXT_MESSAGE_CONTENT", messageId: "m", delta: "one " }],
+    tail: [{ type: "TEXT_MESSAGE_CONTENT", messageId: "m", delta: "two" }, { type: "TEXT_MESSAGE_END", messageId: "m" }],
+    lost: [[[USER], "text_not_shown 1"], [[USER, { id: "m", role: "assistant", content: "one " }], "nothing"]],
+  },
+  call: {
+    head: [{ type: "TOOL_CALL_START", toolCallId: "c", toolCallName: "f" }, { type: "TOOL_CALL_ARGS", toolCallId: "c", delta: "one " }],
+    tail: [{ type: "TOOL_CALL_ARGS", toolCallId: "c", delta: "two" }, { type: "TOOL_CALL_END", toolCallId: "c" }],
+    lost: [
+      [[USER], "event_not_shown 1"],
+      [[USER, { id: "c", role: "assistant", toolCalls: [{ id: "c", type: "function", function: { name: "f", arguments: "one " } }] }], "nothing"],
+    ],
+  },
+  thought: {
+    head: [thought("START"), thought("MESSAGE_START", { role: "reasoning" }), thought("MESSAGE_CONTENT", { delta: "one " })],
+    tail: [thought("MESSAGE_CONTENT", { delta: "two" }), thought("MESSAGE_END"), thought("END")],
+    lost: [[[USER], "nothing"], [[USER, THOUGHT], "reasoning_not_shown 1"]],
+  },
+};
+
+test("counts the open items that a client drops with a snapshot, and those alone", async () => {
+  const quiet = { warn: console.warn, error: console.error };
+  console.warn = console.error = () => {};
+  const bodies = await startBodies();
+  try {
+    for (const [kind, { head, tail, lost }] of Object.entries(OPEN_ITEMS)) {
+      for (const [messages, expected] of lost) {
+        const stream = [{ type: "RUN_STARTED", threadId: "th", runId: "r" }, ...head, { type: "MESSAGES_SNAPSHOT", messages }, ...tail, ...finish()];
+        const input = bytes({ stream });
+        const args = ["translate", "--from", "ag-ui", "--to", "ag-ui", "--thread", "th", "--run", "r", "--explain"];
+        const { stdout, stderr } = spawnSync(BINARY, args, { input, encoding: "utf8" });
+        assert.match(stderr, new RegExp(`lost: ${expected}$`, "m"), `${kind}: ${stderr}`);
+        // 0.0.53 keeps reasoning also beside that of a snapshot.
+        for (const version of kind === "thought" ? ["1.0.0"] : ["1.0.0", "0.0.53"]) {
+          const [raw, own] = [await hear(version, bodies.add(input)), await hear(version, bodies.add(stdout))];
+          assert.deepEqual(own.messages, raw.messages, `${kind} ${version}`);
+          assert.equal(JSON.stringify(own.messages).includes("one two"), expected === "nothing", `${kind} ${version}`);
+        }
+      }
+    }
+  } finally {
+    Object.assign(console, quiet);
+    bodies.stop();
   }
 });

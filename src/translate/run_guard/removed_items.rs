@@ -1,8 +1,8 @@
 //! Open items that a snapshot of the agent removes from the client's messages.
 //!
 //! "MESSAGES_SNAPSHOT: … absent ids dropped, except local … `reasoning` (unless it carries any reasoning)"
-//! (`specs/ag-ui-1.0.md` §3.4). What comes for such an item afterwards goes nowhere, with or without the gateway, so
-//! it is counted once. Clients that get a call only at its end get it behind the snapshot, and HAI clients get it again.
+//! (`specs/ag-ui-1.0.md` §3.4). What comes for such an item afterwards goes nowhere, with or without the gateway, so it
+//! is counted once. Clients that get a call only at its end get it behind the snapshot, and HAI clients get it again.
 
 use super::RunGuard;
 use crate::codec::json;
