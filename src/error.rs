@@ -227,6 +227,11 @@ impl RejectionKind {
         self.spec().code
     }
 
+    /// Finds the kind that has a `code`.
+    pub(crate) fn from_code(code: &str) -> Option<RejectionKind> {
+        RejectionKind::ALL.iter().copied().find(|kind| kind.code() == code)
+    }
+
     /// Returns the `error` parameter of `Proxy-Status` (RFC 9209 §2.3), if the agent is at fault.
     #[must_use]
     pub const fn proxy_status(self) -> Option<&'static str> {

@@ -47,6 +47,8 @@ struct StreamQuery {
     route: Option<String>,
     /// id of the run after which a tap begins, in place of the last one
     after: Option<u64>,
+    /// the only run of a tap, by its number or by the id of its request
+    run: Option<String>,
 }
 
 pub(crate) fn router(state: InspectState) -> Router {
@@ -83,7 +85,7 @@ async fn stream_rows(
 ) -> Response {
     let Some(run) = state.captures.find(id) else { return unknown_run() };
     audit("rows", &run);
-    ndjson(Body::from_stream(streams::rows(&run, query.follow == 1)))
+    ndjson(Body::from_stream(streams::rows(state.captures, &run, query.follow == 1)))
 }
 
 async fn stream_reading(State(state): State<InspectState>, Path(id): Path<u64>) -> Response {
@@ -108,7 +110,9 @@ async fn download_recording(State(state): State<InspectState>, Path(id): Path<u6
 async fn tap(State(state): State<InspectState>, Query(query): Query<StreamQuery>) -> Response {
     let route = query.route.unwrap_or_else(|| "*".to_owned());
     internal_event::RunsTapped { routes: &route }.emit();
-    ndjson(Body::from_stream(streams::tap(state.captures, route, query.follow == 1, query.after)))
+    let follow = query.follow == 1;
+    let place = state.captures.add_tap(route, query.run, if follow { query.after } else { Some(0) });
+    ndjson(Body::from_stream(streams::tap(state.captures, place, follow)))
 }
 
 async fn show_modes(State(state): State<InspectState>) -> Json<RouteModes> {

@@ -1,6 +1,9 @@
 //! A captured run as the gateway describes it, for `tap`, `top` and `record`.
 
+use crate::admin;
 use serde::Deserialize;
+use std::io;
+use std::path::Path;
 
 /// A captured run, as far as it has come.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -32,4 +35,21 @@ pub(super) struct RunLine {
     /// they are protobuf, which cannot be redacted
     #[serde(default)]
     pub(super) withheld: bool,
+}
+
+impl RunLine {
+    /// Returns whether this is the run's number or its id.
+    pub(super) fn is_named(&self, id: &str) -> bool {
+        self.run_id == id || self.id.to_string() == id.strip_prefix('#').unwrap_or(id)
+    }
+}
+
+/// Reads the runs that the gateway in `run_dir` keeps.
+pub(super) async fn fetch_runs(run_dir: &Path) -> io::Result<Vec<RunLine>> {
+    let mut lines = admin::open_stream(run_dir, "/inspect/v1/runs").await?;
+    let mut runs = Vec::new();
+    while let Some(line) = lines.next_line().await? {
+        runs.extend(serde_json::from_slice::<RunLine>(&line).ok());
+    }
+    Ok(runs)
 }

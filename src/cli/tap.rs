@@ -14,8 +14,10 @@ use super::capture_switch::{CaptureSwitch, RENEWAL};
 use super::inspect::DEFAULT_TIME;
 use super::local_gateway::{self, RunDirArgs};
 use super::output::{CliExit, CliFailure, CliResult, print_error};
-use super::run_line::RunLine;
+use super::terminal_text::escape_text;
+use super::run_line::{RunLine, fetch_runs};
 use crate::config;
+use crate::inspect::matches_glob;
 use std::collections::BTreeMap;
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 use std::path::Path;
@@ -27,19 +29,23 @@ use tokio::time::{Instant, interval_at, sleep_until};
 /// Columns of text that is not for a terminal.
 const FILE_COLUMNS: u16 = 160;
 
+/// Runs of which an unknown id may have been meant.
+const SHOWN_RUNS: usize = 5;
+
 const AFTER_HELP: &str = "\
 Shows runs that begin from now on, on routes that are captured: `inspect` of the configuration, `diglot inspect on`, or \
 --on. Each row is an event of the agent on the left, what the client was sent because of it on the right, and the cause \
 between them: same, changed, split (several events), held (part of a later event), dropped, gateway (made by the gateway), \
 end (of the agent's stream), mark (neither side sent anything). A refused request is a run without rows.
 
---format json prints lines of {\"run\": ...} when a run began and ended, and {\"id\": of the run, \"row\": ...}. --format \
-sse prints the events of one side, one run after another:
+--format json prints lines of {\"run\": ...} when a run began and ended, and {\"id\": of the run, \"row\": ...}. What was \
+evicted before tap read it, such as for a slow reader, is {\"missed_runs\": number}, or for the rest of a run {\"id\": of \
+the run, \"gone\": true, \"last_row\": number}; `diglot_inspect_missed_runs_total` counts both. --format sse prints the events of one side, one run after another:
   diglot tap --run-dir /run/diglot --format sse | diglot verify --dialect ag-ui
 
 tap continues when the gateway restarts or is upgraded.
 
-Exit codes: 0 ok, 1 no route matches, 2 usage, 69 no gateway is running there, 78 the configuration is invalid or has no \
+Exit codes: 0 ok, 1 no route or with --kept no run matches, 2 usage, 69 no gateway is running there, 78 the configuration is invalid or has no \
 `run_dir`.";
 
 #[derive(clap::Args)]
@@ -52,9 +58,13 @@ pub(super) struct TapArgs {
     #[arg(long, value_name = "GLOB", default_value = "*")]
     route: String,
 
-    /// Only rows with an event of this type on a shown side; `*` stands for any characters
-    #[arg(long = "type", value_name = "GLOB")]
-    kind: Option<String>,
+    /// Only this run and its repetitions: its number, as in #5, or the run id of its request; also if it is kept already
+    #[arg(long, value_name = "ID")]
+    run: Option<String>,
+
+    /// Only rows with an event of one of these types, as a shown side names it; `*` stands for any characters
+    #[arg(long = "type", value_name = "GLOB", value_delimiter = ',')]
+    kinds: Vec<String>,
 
     /// Side to show [default: both; client with --format sse]
     #[arg(long, value_enum)]
@@ -64,7 +74,7 @@ pub(super) struct TapArgs {
     #[arg(long, value_name = "ID")]
     caller: Option<String>,
 
-    /// End after so many rows
+    /// End after so many rows: pairs of events, not runs
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
 
@@ -111,14 +121,16 @@ pub(super) fn run(arguments: &TapArgs) -> CliResult {
     let output = TapOutput {
         out: BufWriter::new(io::stdout().lock()),
         writer,
-        filter: TapFilter { kind: arguments.kind.clone(), side, caller: arguments.caller.clone() },
+        filter: TapFilter {
+            kinds: arguments.kinds.iter().map(|kind| kind.to_lowercase()).collect(),
+            side, caller: arguments.caller.clone() },
         open: BTreeMap::new(),
         rows_left: arguments.limit.unwrap_or(u64::MAX),
         is_terminal,
         has_runs: false,
     };
     let request =
-        TapRequest { run_dir: arguments.place.run_dir()?, routes: arguments.route.clone(), kept: arguments.kept };
+        TapRequest { run_dir: arguments.place.run_dir()?, routes: arguments.route.clone(), run: arguments.run.clone(), kept: arguments.kept };
     local_gateway::block_on(tap(arguments, request, output))
 }
 
@@ -133,6 +145,9 @@ async fn tap(arguments: &TapArgs, request: TapRequest, mut output: TapOutput<'_>
         capture_modes::fetch_modes(&run_dir, &routes).await?;
     } else {
         capture.renew().await?;
+    }
+    if let Some(id) = &arguments.run {
+        report_unknown_run(&request, id).await?;
     }
     let until = arguments.on.then(|| Instant::now() + arguments.time.unwrap_or(DEFAULT_TIME));
     let with_refusals = matches!(output.writer, TapWriter::Text(_));
@@ -261,6 +276,28 @@ fn report_uncaptured(routes: &[RouteCapture], pattern: &str) {
     }
 }
 
+/// Reports that no kept run has this id, which with `--kept` is a failure.
+async fn report_unknown_run(request: &TapRequest, id: &str) -> Result<(), CliFailure> {
+    let runs = fetch_runs(&request.run_dir)
+        .await
+        .map_err(|error| local_gateway::connection_failure(&request.run_dir, &error))?;
+    let runs: Vec<_> = runs.iter().filter(|run| matches_glob(&request.routes, &run.route)).collect();
+    if runs.iter().any(|run| run.is_named(id)) {
+        return Ok(());
+    }
+    let latest = runs.iter().rev().take(SHOWN_RUNS).map(|run| format!("#{} {}", run.id, run.run_id));
+    let kept = match latest.collect::<Vec<_>>().join(", ") {
+        latest if latest.is_empty() => "none is kept".to_owned(),
+        latest => format!("the latest are {latest}"),
+    };
+    let id = escape_text(id);
+    if request.kept {
+        return Err(CliExit::Problems.failure(format_args!("no kept run is `{id}`; {kept}")));
+    }
+    print_error(format_args!("no kept run is `{id}`; waiting for it; {kept}"));
+    Ok(())
+}
+
 /// A run whose end has not been shown.
 #[derive(Debug)]
 struct OpenRun {
@@ -291,13 +328,17 @@ impl TapOutput<'_> {
             let columns = crossterm::terminal::size().map_or(FILE_COLUMNS, |(columns, _)| columns);
             text.columns = usize::from(columns);
         }
+        if found.missed_runs > 0 {
+            return self.writer.write_missed(&mut self.out, found.missed_runs, line);
+        }
         let key = RunKey { process, id: found.run.as_ref().map_or(found.id, |run| run.id) };
         match found {
             TapLine { run: Some(run), .. } => self.write_run(key, run, line),
             TapLine { row: Some(row), .. } => self.write_row(key, &row, line),
-            TapLine { gone: true, .. } => match self.open.remove(&key) {
-                Some(OpenRun { begin: None, .. }) => self.writer.write_gone(&mut self.out, key, line),
-                _ => Ok(()),
+            // The rows that were not read could have been among those that are selected.
+            TapLine { gone: true, last_row, .. } => match self.open.remove(&key) {
+                Some(_) => self.writer.write_gone(&mut self.out, key, last_row, line),
+                None => Ok(()),
             },
             TapLine { .. } => Ok(()),
         }

@@ -10,7 +10,7 @@ use self::top_table::{ROUTE_COLUMNS, RUN_COLUMNS, SampleWindow, SortOrder, forma
 use super::local_gateway::{self, RunDirArgs};
 use super::metrics_text::parse_metrics;
 use super::output::{CliExit, CliResult, print_result, with_plural};
-use super::run_line::RunLine;
+use super::run_line::{RunLine, fetch_runs};
 use super::terminal_text::escape_text;
 use crate::admin;
 use http::Method;
@@ -181,11 +181,7 @@ async fn fetch(run_dir: &Path) -> io::Result<TopAnswer> {
     let work = async {
         let metrics = admin::request(run_dir, Method::GET, "/metrics", String::new()).await?;
         let sample = TopSample::new(Instant::now(), &parse_metrics(&metrics.body));
-        let mut lines = admin::open_stream(run_dir, "/inspect/v1/runs").await?;
-        let mut runs = Vec::new();
-        while let Some(line) = lines.next_line().await? {
-            runs.extend(serde_json::from_slice::<RunLine>(&line).ok());
-        }
+        let runs = fetch_runs(run_dir).await?;
         Ok(TopAnswer { sample, runs })
     };
     timeout(ANSWER_TIMEOUT, work).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))

@@ -227,7 +227,8 @@ pub(crate) struct RateLimitQuota {
 impl fmt::Display for RateLimitQuota {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let RateLimitQuota { requests, per, burst } = self;
-        write!(out, "{requests} requests in {}, {burst} at once", format_duration(*per))
+        let plural = if requests.get() == 1 { "" } else { "s" };
+        write!(out, "{requests} request{plural} in {}, {burst} at once", format_duration(*per))
     }
 }
 

@@ -13,6 +13,9 @@ use crate::translate::ConversationState;
 use crate::translate::explain_trace::{ExplainTrace, TraceEntry};
 use std::borrow::Cow;
 
+/// Codes of runs whose agent's body broke.
+const BROKEN_CODES: [&str; 4] = ["upstream_reset", "upstream_protocol", "upstream_truncated", "upstream_tls"];
+
 #[derive(Debug)]
 pub(crate) struct RunAligner {
     stream: ReplayedStream,
@@ -48,6 +51,10 @@ impl RunAligner {
         if let CaptureStep::Read(_) = step {
             return self.read(now_ms, at_ms, step, bytes, rows);
         }
+        if let CaptureStep::Failed(failure) = step {
+            // After the end of the body there is none.
+            self.push_cut_event(at_ms, BROKEN_CODES.contains(&failure.0.as_str()), rows);
+        }
         let fault = self.push(now_ms, step, bytes);
         let (cause, note) = match step {
             CaptureStep::Responded(framing) => {
@@ -67,6 +74,11 @@ impl RunAligner {
             CaptureStep::Cancelled => (RowCause::Gateway, "the run was stopped"),
         };
         self.push_row(at_ms, None, cause, Some(note), rows);
+    }
+
+    /// Returns the number of rows so far.
+    pub(super) const fn rows(&self) -> u64 {
+        self.rows
     }
 
     fn read(&mut self, now_ms: i64, at_ms: u64, step: &CaptureStep, bytes: &[u8], rows: &mut Vec<AlignedRow>) {
@@ -100,15 +112,24 @@ impl RunAligner {
         self.stream.apply(now_ms, step, bytes, &mut self.out).err().map(|fault| fault.to_string())
     }
 
+    /// Adds the row of the event within which the body broke, or the gateway stopped reading.
+    fn push_cut_event(&mut self, at_ms: u64, is_broken: bool, rows: &mut Vec<AlignedRow>) {
+        while let SseStep::Frame(frame) = self.frames.finish() {
+            let note = if is_broken { cut_note(&frame) } else { "the run ended within this event" };
+            let event = agent_event(&frame, self.agent);
+            let event = RowEvent { kind: event.kind.or_else(|| find_first_type(&frame.data)), ..event };
+            self.push_row(at_ms, Some(event), RowCause::Dropped, Some(note), rows);
+            if let Some(row) = rows.last_mut() {
+                row.cause = RowCause::Dropped;
+            }
+        }
+    }
+
     /// Adds the row of an event that lacks its end.
     fn push_last_event(&mut self, at_ms: u64, rows: &mut Vec<AlignedRow>) {
         while let SseStep::Frame(frame) = self.frames.finish() {
             let is_cut = json::parse_open_object(&frame.data).is_err();
-            let note = match frame.data.ends_with(char::REPLACEMENT_CHARACTER) {
-                true => "the agent's stream was cut within a character of this event",
-                false => "the agent's stream was cut within this event",
-            };
-            let note = is_cut.then_some(note);
+            let note = is_cut.then(|| cut_note(&frame));
             let event = agent_event(&frame, self.agent);
             self.push_row(at_ms, Some(event), RowCause::Held, note, rows);
             if let Some(row) = rows.last_mut().filter(|_| is_cut) {
@@ -177,6 +198,14 @@ impl RunAligner {
         }
         self.held.update(&mut row);
         rows.push(row);
+    }
+}
+
+/// Returns what is noted of an event that the agent did not finish.
+fn cut_note(frame: &SseFrame<'_>) -> &'static str {
+    match frame.data.ends_with(char::REPLACEMENT_CHARACTER) {
+        true => "the agent's stream was cut within a character of this event",
+        false => "the agent's stream was cut within this event",
     }
 }
 
@@ -344,6 +373,30 @@ mod tests {
         assert_eq!(causes[0], RowCause::Same);
         assert!(causes[1..].iter().all(|cause| *cause == RowCause::Dropped), "{rows:?}");
         assert!(rows.iter().any(|row| row.note.as_ref().is_some_and(|note| note.contains("limit"))), "{rows:?}");
+    }
+
+    #[test]
+    fn names_the_event_within_which_the_body_broke() {
+        let side = PeerDialect::new(dialect::find_by_name("ag-ui").expect("a dialect"));
+        let event = "data: {\"type\":\"TEXT_MESSAGE_CHUNK\",\"messageId\":\"m\",\"delta\":\"你";
+        let of_event = "the agent's stream was cut within this event";
+        let of_character = "the agent's stream was cut within a character of this event";
+        for (cut, code, expected) in [
+            (0, "upstream_reset", of_event),
+            (1, "upstream_protocol", of_character),
+            (0, "upstream_truncated", of_event),
+            (0, "upstream_idle", "the run ended within this event"),
+        ] {
+            let mut aligner = RunAligner::new(&settings(side, side), ConversationState::default());
+            let (read, mut rows) = (&event.as_bytes()[..event.len() - cut], Vec::new());
+            aligner.apply(0, 0, &CaptureStep::Read(read.len()), read, &mut rows);
+            aligner.apply(0, 0, &CaptureStep::Failed(Box::new((code.to_owned(), String::new()))), &[], &mut rows);
+            let [row, end] = rows.as_slice() else { panic!("{code}: {rows:?}") };
+            let kind = row.agent.as_ref().and_then(|agent| agent.kind.as_deref());
+            assert_eq!((row.cause, kind), (RowCause::Dropped, Some("TEXT_MESSAGE_CHUNK")), "{code}");
+            assert_eq!((row.note.as_deref(), row.client.len()), (Some(expected), 0), "{code}");
+            assert_eq!(end.client.last().and_then(|event| event.kind.as_deref()), Some("RUN_ERROR"), "{code}");
+        }
     }
 
     #[test]

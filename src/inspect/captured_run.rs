@@ -13,6 +13,7 @@ use crate::telemetry::RunTimeline;
 use crate::translate::{ConversationState, EventCounts};
 use bytes::Bytes;
 use parking_lot::Mutex;
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -96,6 +97,8 @@ pub(crate) struct RunEnd {
 pub(super) struct SeenTypes {
     /// each dialect's name, and a bit for each label
     dialects: Vec<(&'static str, u128)>,
+    /// what the agent names by itself; absent if the route redacts, since it could be what is redacted
+    agent_names: Option<Vec<Box<str>>>,
 }
 
 impl SeenTypes {
@@ -104,7 +107,31 @@ impl SeenTypes {
         self.add_bits(dialect, counts.nonzero().fold(0, |bits, (at, _)| bits | label_bit(at)));
     }
 
+    /// Adds the names behind those that are there.
+    pub(super) fn add_names(&mut self, names: &[Box<str>]) {
+        let own = self.agent_names.get_or_insert_default();
+        own.extend_from_slice(names.get(own.len()..).unwrap_or_default());
+    }
+
+    /// Returns the memory that [`SeenTypes::add_all`] takes for names.
+    pub(super) fn growth(&self, others: &SeenTypes) -> usize {
+        let new = others.new_names(self);
+        new.iter().map(|name| name.len() + 2 * size_of::<Box<str>>()).sum()
+    }
+
+    fn new_names(&self, known: &SeenTypes) -> &[Box<str>] {
+        let known = known.agent_names.as_ref().map_or(0, Vec::len);
+        self.agent_names.as_ref().and_then(|names| names.get(known..)).unwrap_or_default()
+    }
+
     pub(super) fn add_all(&mut self, others: &SeenTypes) {
+        if let Some(names) = &others.agent_names {
+            self.add_names(names);
+        }
+        self.add_labels(others);
+    }
+
+    pub(super) fn add_labels(&mut self, others: &SeenTypes) {
         others.dialects.iter().for_each(|(dialect, bits)| self.add_bits(dialect, *bits));
     }
 
@@ -115,13 +142,17 @@ impl SeenTypes {
         }
     }
 
-    fn names(&self, sides: [PeerDialect; 2]) -> BTreeSet<&'static str> {
+    /// Returns the names that rows show. Labels that stand for other names are only used if those are not known.
+    fn names(&self, sides: [PeerDialect; 2]) -> BTreeSet<Cow<'static, str>> {
         let known: Vec<_> = sides.iter().flat_map(PeerDialect::possible_dialects).collect();
-        let mut names = BTreeSet::new();
+        let own = self.agent_names.as_deref();
+        let mut names: BTreeSet<_> = own.unwrap_or_default().iter().map(|name| Cow::Owned(name.to_string())).collect();
         for (name, bits) in &self.dialects {
             let Some(dialect) = known.iter().find(|known| known.name == *name) else { continue };
+            let is_named = |at: usize| dialect.mapping.is_some() || at == dialect.other_label_index();
             let labels = dialect.labels().into_iter().enumerate();
-            names.extend(labels.filter(|(at, _)| bits & label_bit(*at) != 0).map(|(_, label)| label));
+            let labels = labels.filter(|(at, _)| bits & label_bit(*at) != 0 && !(own.is_some() && is_named(*at)));
+            names.extend(labels.map(|(_, label)| Cow::Borrowed(label)));
         }
         names
     }
@@ -151,7 +182,7 @@ pub(super) struct CaptureLog {
 
 #[derive(Debug)]
 pub(crate) struct CapturedRun {
-    /// unique in the process, in the order of beginning
+    /// unique in the process, in the order of beginning; 0 until the run is kept
     pub(crate) id: u64,
     pub(crate) head: RunHead,
     pub(crate) settings: StreamSettings,
@@ -165,7 +196,6 @@ pub(crate) struct CapturedRun {
 
 impl CapturedRun {
     pub(super) fn new(
-        id: u64,
         head: RunHead,
         settings: StreamSettings,
         conversation: ConversationState,
@@ -173,7 +203,7 @@ impl CapturedRun {
         requests: Option<CapturedRequests>,
         budget: Arc<CaptureBudget>,
     ) -> CapturedRun {
-        CapturedRun { id, head, settings, conversation, timeline, requests, log: Mutex::default(), budget }
+        CapturedRun { id: 0, head, settings, conversation, timeline, requests, log: Mutex::default(), budget }
     }
 
     /// Counts what the run has before its first step. If the bounds do not allow it, nothing is kept of the run.
@@ -194,8 +224,8 @@ impl CapturedRun {
         self.log.lock().facts.clone()
     }
 
-    /// Returns the types of both sides' events; `OTHER` stands for those that no table has.
-    pub(crate) fn types(&self) -> BTreeSet<&'static str> {
+    /// Returns the types of both sides' events, as rows name them.
+    pub(crate) fn types(&self) -> BTreeSet<Cow<'static, str>> {
         self.log.lock().types.names([self.settings.agent, self.settings.client])
     }
 
@@ -287,6 +317,16 @@ impl CapturedRun {
         }
         log.charged += growth;
         log.steps.push(now_ms, step, bytes);
+    }
+
+    /// Adds types, and names as far as the bounds allow it. `evict` evicts a run that has ended, if there is one.
+    pub(super) fn add_types(&self, log: &mut CaptureLog, types: &SeenTypes, evict: impl FnMut() -> bool) {
+        let growth = log.types.growth(types);
+        if growth > 0 && !self.budget.charge(log.charged, growth, evict) {
+            return log.types.add_labels(types);
+        }
+        log.charged += growth;
+        log.types.add_all(types);
     }
 
     /// Counts bytes of a body that cannot be redacted.

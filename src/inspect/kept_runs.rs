@@ -2,10 +2,12 @@
 
 use super::captured_run::CapturedRun;
 use super::eviction::{EndedRuns, EvictableRun};
+use super::tap_place::TapPlace;
 use crate::config::inspect::InspectConfig;
+use crate::telemetry::metric::Counter;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
@@ -20,6 +22,9 @@ const FREED_AT_ONCE: usize = 64 << 10;
 struct RunIndex {
     by_id: BTreeMap<u64, Arc<CapturedRun>>,
     ended: EndedRuns,
+    /// id of the run that began last
+    last_id: u64,
+    taps: Vec<Weak<TapPlace>>,
     max_runs: usize,
     max_age: Duration,
     next_sweep: Instant,
@@ -31,7 +36,20 @@ impl RunIndex {
         self.next_sweep = now + SWEEP_INTERVAL;
         // Nothing is older than the machine.
         let Some(oldest) = now.checked_sub(self.max_age) else { return };
-        removed.extend(self.ended.remove_ended_before(oldest).iter().filter_map(|id| self.by_id.remove(id)));
+        for id in self.ended.remove_ended_before(oldest) {
+            removed.extend(self.remove(id));
+        }
+    }
+
+    /// Removes a run, which the taps miss that have not come to it.
+    fn remove(&mut self, id: u64) -> Option<Arc<CapturedRun>> {
+        let removed = self.by_id.remove(&id)?;
+        self.taps.retain(|tap| {
+            let tap = tap.upgrade();
+            tap.iter().for_each(|tap| tap.add_evicted(&removed));
+            tap.is_some()
+        });
+        Some(removed)
     }
 }
 
@@ -39,18 +57,22 @@ impl RunIndex {
 #[derive(Debug)]
 pub(super) struct KeptRuns {
     index: Mutex<RunIndex>,
+    /// runs that readers missed
+    missed: Counter,
 }
 
 impl KeptRuns {
-    pub(super) fn new(config: InspectConfig) -> KeptRuns {
+    pub(super) fn new(config: InspectConfig, missed: Counter) -> KeptRuns {
         let index = RunIndex {
             by_id: BTreeMap::new(),
             ended: EndedRuns::default(),
+            last_id: 0,
+            taps: Vec::new(),
             max_runs: config.runs.get(),
             max_age: config.age,
             next_sweep: Instant::now(),
         };
-        KeptRuns { index: Mutex::new(index) }
+        KeptRuns { index: Mutex::new(index), missed }
     }
 
     pub(super) fn set_bounds(&self, config: InspectConfig) {
@@ -58,8 +80,9 @@ impl KeptRuns {
         (index.max_runs, index.max_age) = (config.runs.get(), config.age);
     }
 
-    /// Adds a run that begins, in place of ended ones if there are too many.
-    pub(super) fn add(&self, run: Arc<CapturedRun>) {
+    /// Adds a run that begins, in place of ended ones if there are too many. Its id is given here, so that no reader
+    /// finds a later run before it.
+    pub(super) fn add(&self, mut run: CapturedRun) -> Arc<CapturedRun> {
         let mut evicted = Vec::new();
         let mut index = self.index.lock();
         if Instant::now() >= index.next_sweep {
@@ -68,11 +91,15 @@ impl KeptRuns {
         while index.by_id.len() >= index.max_runs
             && let Some(id) = index.ended.remove_of_most()
         {
-            evicted.extend(index.by_id.remove(&id));
+            evicted.extend(index.remove(id));
         }
-        index.by_id.insert(run.id, run);
+        index.last_id += 1;
+        run.id = index.last_id;
+        let run = Arc::new(run);
+        index.by_id.insert(run.id, Arc::clone(&run));
         drop(index);
         release_evicted(evicted);
+        run
     }
 
     /// Records that a run has ended, so that it may be evicted.
@@ -84,7 +111,7 @@ impl KeptRuns {
     /// Evicts an ended run for the memory of others. Returns false if there is none.
     pub(super) fn evict_for_memory(&self) -> bool {
         let mut index = self.index.lock();
-        let evicted = index.ended.remove_of_most_bytes().and_then(|id| index.by_id.remove(&id));
+        let evicted = index.ended.remove_of_most_bytes().and_then(|id| index.remove(id));
         drop(index);
         let is_evicted = evicted.is_some();
         release_evicted(evicted.into_iter().collect());
@@ -101,9 +128,25 @@ impl KeptRuns {
         all
     }
 
-    /// Lists the runs that began after the one with this id.
-    pub(super) fn runs_after(&self, id: u64) -> Vec<Arc<CapturedRun>> {
-        self.index.lock().by_id.range(id + 1..).map(|(_, run)| Arc::clone(run)).collect()
+    /// Begins to count for a tap which runs it misses. Without `after`, it begins with the next run.
+    pub(super) fn add_tap(&self, routes: String, run: Option<String>, after: Option<u64>) -> Arc<TapPlace> {
+        let mut index = self.index.lock();
+        let after = after.unwrap_or(index.last_id);
+        let tap = Arc::new(TapPlace::new(routes, run, after, self.missed.clone()));
+        index.taps.push(Arc::downgrade(&tap));
+        tap
+    }
+
+    /// Lists the runs of a tap that began since the last call.
+    pub(super) fn new_runs(&self, tap: &TapPlace) -> Vec<Arc<CapturedRun>> {
+        let index = self.index.lock();
+        let new = index.by_id.range(tap.replace_last_id(index.last_id) + 1..).map(|(_, run)| run);
+        new.filter(|run| tap.selects(run)).map(Arc::clone).collect()
+    }
+
+    /// Counts a run that was evicted while it was read.
+    pub(super) fn count_cut_reading(&self) {
+        self.missed.inc();
     }
 
     pub(super) fn find(&self, id: u64) -> Option<Arc<CapturedRun>> {

@@ -56,7 +56,7 @@ impl RunCapture {
             match &step {
                 // Only the text of events is searched.
                 CaptureStep::Responded(Framing::Proto) => self.is_withheld.store(true, Ordering::Relaxed),
-                CaptureStep::BodyEnded => self.record_redacted(now_ms, &redactor.finish()),
+                CaptureStep::BodyEnded | CaptureStep::Failed(_) => self.record_redacted(now_ms, &redactor.finish()),
                 _ => {}
             }
         }
@@ -79,13 +79,16 @@ impl RunCapture {
             self.types.add(switch.from_dialect, &switch.events_read);
         }
         self.types.add(report.agent, &report.events_read);
+        if let Some(names) = &report.agent_names {
+            self.types.add_names(names.names());
+        }
         self.types.add(report.client, &report.events_written);
     }
 
     /// Replaces everything but the end, which [`RunCapture::record_end`] sets.
     pub(crate) fn update_facts(&self, facts: RunFacts) {
         let mut log = self.run.log.lock();
-        log.types.add_all(&self.types);
+        self.run.add_types(&mut log, &self.types, || self.kept.evict_for_memory());
         let end = log.facts.end.take();
         log.facts = RunFacts { end, ..facts };
         log.version += 1;

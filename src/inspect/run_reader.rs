@@ -36,6 +36,11 @@ impl RunReader {
         RunReader { run: Arc::downgrade(run), aligner, read: ReadPosition::default(), at_ms: 0, is_done: false }
     }
 
+    /// Returns the number of the last row that was read.
+    pub(crate) fn last_row(&self) -> u64 {
+        self.aligner.rows()
+    }
+
     /// Translates the run to the end of its next event, which takes some milliseconds.
     pub(crate) fn next(&mut self) -> ReaderStep {
         let Some(run) = self.run.upgrade() else { return ReaderStep::Evicted };

@@ -2,16 +2,18 @@
 
 use super::capture_budget::CaptureBudget;
 use super::captured_run::{CapturedRequests, CapturedRun, RunHead};
+use super::glob::matches_glob;
 use super::kept_runs::KeptRuns;
 use super::redaction::{BodyRedactor, Redaction};
 use super::run_capture::RunCapture;
 use super::stream_settings::StreamSettings;
+use super::tap_place::TapPlace;
 use crate::config::inspect::{CaptureMode, InspectConfig};
 use crate::telemetry::{Metrics, RunTimeline};
 use crate::translate::ConversationState;
 use parking_lot::RwLock;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::time::Instant;
 
 /// A mode that an operator has set for some time.
@@ -26,7 +28,6 @@ pub(crate) struct ModeOverride {
 #[derive(Debug)]
 pub(crate) struct CaptureStore {
     kept: Arc<KeptRuns>,
-    last_id: AtomicU64,
     budget: Arc<CaptureBudget>,
     overrides: RwLock<Vec<ModeOverride>>,
     has_overrides: AtomicBool,
@@ -34,10 +35,10 @@ pub(crate) struct CaptureStore {
 
 impl CaptureStore {
     pub(crate) fn new(config: InspectConfig, metrics: Arc<Metrics>) -> Arc<CaptureStore> {
+        let missed = metrics.process.inspect_missed.clone();
         let budget = CaptureBudget::new(config, metrics);
         Arc::new(CaptureStore {
-            kept: Arc::new(KeptRuns::new(config)),
-            last_id: AtomicU64::new(0),
+            kept: Arc::new(KeptRuns::new(config, missed)),
             budget: Arc::new(budget),
             overrides: RwLock::default(),
             has_overrides: AtomicBool::new(false),
@@ -91,12 +92,10 @@ impl CaptureStore {
             // They are an agent's, like the members that the rules name.
             settings.thread.values.clear();
         }
-        let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
         let budget = Arc::clone(&self.budget);
-        let mut run = CapturedRun::new(id, head, settings, conversation, timeline, requests, budget);
+        let mut run = CapturedRun::new(head, settings, conversation, timeline, requests, budget);
         run.charge_beginning(|| self.kept.evict_for_memory());
-        let run = Arc::new(run);
-        self.kept.add(Arc::clone(&run));
+        let run = self.kept.add(run);
         RunCapture::new(run, Arc::clone(&self.kept), redactor)
     }
 
@@ -105,14 +104,19 @@ impl CaptureStore {
         self.kept.all()
     }
 
-    /// Lists the kept runs that began after the one with this id.
-    pub(crate) fn runs_after(&self, id: u64) -> Vec<Arc<CapturedRun>> {
-        self.kept.runs_after(id)
+    /// Begins to count for a tap which runs it misses. Without `after`, it begins with the next run.
+    pub(crate) fn add_tap(&self, routes: String, run: Option<String>, after: Option<u64>) -> Arc<TapPlace> {
+        self.kept.add_tap(routes, run, after)
     }
 
-    /// Returns the id of the run that began last.
-    pub(crate) fn last_id(&self) -> u64 {
-        self.last_id.load(Ordering::Relaxed)
+    /// Lists the runs of a tap that began since the last call.
+    pub(crate) fn new_runs(&self, tap: &TapPlace) -> Vec<Arc<CapturedRun>> {
+        self.kept.new_runs(tap)
+    }
+
+    /// Counts a run that was evicted while it was read.
+    pub(crate) fn count_cut_reading(&self) {
+        self.kept.count_cut_reading();
     }
 
     pub(crate) fn find(&self, id: u64) -> Option<Arc<CapturedRun>> {
@@ -122,37 +126,5 @@ impl CaptureStore {
     /// Returns the memory of all kept runs.
     pub(crate) fn used_bytes(&self) -> usize {
         self.budget.used_bytes()
-    }
-}
-
-/// Returns whether `text` matches a pattern in which `*` stands for any characters.
-pub(crate) fn matches_glob(pattern: &str, text: &str) -> bool {
-    let Some((first, rest)) = pattern.split_once('*') else { return pattern == text };
-    let Some(text) = text.strip_prefix(first) else { return false };
-    let Some((part, _)) = rest.split_once('*') else { return text.ends_with(rest) };
-    // The earliest match of a part leaves most for those behind it.
-    text.find(part).is_some_and(|at| matches_glob(&rest[part.len()..], &text[at + part.len()..]))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::matches_glob;
-
-    #[test]
-    fn globs_match_any_characters_at_each_star() {
-        for (pattern, text, expected) in [
-            ("chat", "chat", true),
-            ("chat", "chats", false),
-            ("chat*", "chats", true),
-            ("*", "", true),
-            ("*at", "chat", true),
-            ("*at", "chats", false),
-            ("a*b*c", "a-b-b-c", true),
-            ("a*b*c", "a-c-b", false),
-            ("a**c", "ac", true),
-            ("*ab", "aab", true),
-        ] {
-            assert_eq!(matches_glob(pattern, text), expected, "{pattern} {text}");
-        }
     }
 }

@@ -206,7 +206,10 @@ impl Gate for StreamGate {
         // `StartOrJoin` acquires the same permit after the body has been read.
         let starts = |one: &&Arc<RouteMatch>| matches!(one.request_kind, RequestKind::Start | RequestKind::StartOrJoin);
         let caps = matched.filter(starts).into_iter().flat_map(|matched| self.0.caps_of(matched));
-        let wants = caps.map(|cap| format!("{}: at most {} runs at once", cap.scope.name(), cap.max)).collect();
-        GateReport::depends_on("streams", wants, "how many runs are open")
+        let wants = caps.map(|cap| {
+            let plural = if cap.max.get() == 1 { "" } else { "s" };
+            format!("{}: at most {} run{plural} at once", cap.scope.name(), cap.max)
+        });
+        GateReport::depends_on("streams", wants.collect(), "how many runs are open")
     }
 }

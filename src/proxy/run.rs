@@ -79,10 +79,11 @@ impl RunTask {
     pub(super) fn new(
         context: RunContext,
         capture: OptionalCapture,
-        stream: Stream,
+        mut stream: Stream,
         output: RunOutput,
         memory: RunMemoryShare,
     ) -> Self {
+        stream.report_mut().agent_names = capture.names_types().then(Box::default);
         RunTask {
             deadlines: context.start_deadlines(),
             context,

@@ -22,6 +22,7 @@ mod request;
 mod route;
 
 pub use catalogue::{LabelSource, LabelSpec, MetricKind, MetricSpec};
+pub(crate) use cell::Counter;
 pub(crate) use request::RequestMetrics;
 pub(crate) use route::{OpenRunGuard, RouteMetrics, RunTotals};
 pub use table::CATALOGUE;

@@ -173,6 +173,9 @@ impl EventReader {
         self.supply_start(known.map(|(_, row)| row.kind), sink);
         let Some((label, row)) = known else {
             sink.report().events_read.add(dialect.other_label_index());
+            if let Some(names) = &mut sink.report().agent_names {
+                names.add(&wire);
+            }
             if let Some(row) = find_retired_row(dialect, &wire) {
                 return self.read_retired(row, object.members, sink);
             }

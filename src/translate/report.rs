@@ -56,6 +56,27 @@ impl Deref for EventCounts {
     }
 }
 
+/// Names that an agent gives its events and that no table has, within bounds, since an agent can make up any number.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AgentNames(Vec<Box<str>>);
+
+impl AgentNames {
+    pub(crate) const MAX_NAMES: usize = 32;
+
+    /// Adds a name unless it is there, or too long.
+    pub(crate) fn add(&mut self, name: &str) {
+        const MAX_BYTES: usize = 64;
+        if name.len() <= MAX_BYTES && self.0.len() < Self::MAX_NAMES && !self.0.iter().any(|own| **own == *name) {
+            self.0.push(name.into());
+        }
+    }
+
+    /// Returns the names in the order in which they came.
+    pub(crate) fn names(&self) -> &[Box<str>] {
+        &self.0
+    }
+}
+
 /// Counts since the stream opened.
 #[derive(Clone, Debug, Default)]
 pub struct TranslationReport {
@@ -81,6 +102,8 @@ pub struct TranslationReport {
     pub(crate) entries: u64,
     /// `entries` when the counts of repairs and losses were last taken
     pub(crate) counted_entries: u64,
+    /// names of the agent's events that are no label of its dialect, if enabled
+    pub(crate) agent_names: Option<Box<AgentNames>>,
     /// processing steps of each event, if enabled
     pub(crate) trace: Option<Box<ExplainTrace>>,
 }

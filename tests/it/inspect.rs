@@ -1,12 +1,13 @@
 //! The inspector: what is captured of runs, how much of it, and who may look.
 
-use super::support::agent::{Agent, Step};
-use super::support::client::{Answer, INPUT, post, post_run, send_request};
+use super::support::agent::{Agent, Step, write};
+use super::support::client::{Answer, Client, INPUT, post, post_run, send_request};
 use super::support::eventually;
 use super::support::gateway::{Gateway, Setup};
-use super::support::sse::{CLOSED, HEAD, STARTED, complete_run, events, run_beginning};
+use super::support::sse::{CHUNKED, CLOSED, HEAD, STARTED, chunk, complete_run, events, run_beginning};
 use super::support::temp_folder::TempFolder;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
@@ -147,6 +148,77 @@ async fn names_an_unusual_form_that_is_permitted() {
     let run = run_dir.last_run().await;
     assert_eq!(run["outcome"], "finished");
     assert_eq!(run["body_form"], "begins with a byte order mark, and its lines end in CR LF");
+}
+
+/// A broken chunk, a RST, a chunked body without its last chunk: each within an event, the second within a character.
+#[tokio::test]
+async fn names_the_event_within_which_the_connection_broke() {
+    let event = "data: {\"type\":\"TEXT_MESSAGE_CONTENT\",\"messageId\":\"a1\",\"delta\":\"你";
+    let cut = |bytes: usize| {
+        let body = [run_beginning().as_bytes(), &event.as_bytes()[..event.len() - bytes]].concat();
+        vec![Step::Read, write(CHUNKED), write(chunk(body))]
+    };
+    let scripts = [
+        (cut(0).into_iter().chain([write("zz\r\n")]).collect::<Vec<_>>(), "upstream_protocol", "within this event"),
+        (cut(1).into_iter().chain([Step::Pause, Step::Reset]).collect(), "upstream_reset", "within a character of this event"),
+        (cut(0), "upstream_truncated", "within this event"),
+    ];
+    for (script, code, place) in scripts {
+        let agent = Agent::with_script(script);
+        let run_dir = RunDir::new();
+        let gateway = start(&agent, &run_dir, "", "client: ag-ui, agent: ag-ui, inspect: events").await;
+        let mut client = Client::connect(gateway.data).await;
+        client.send(post("/chat", "Connection: close\r\n", INPUT)).await;
+        client.read_head().await;
+        client.read_until("TEXT_MESSAGE_CONTENT").await;
+        agent.resume();
+        client.read_rest().await;
+        let run = run_dir.last_run().await;
+        assert_eq!(run["code"], code, "{run}");
+        let rows = run_dir.lines(&format!("/inspect/v1/runs/{}/rows", run["id"]));
+        let [.., row, end] = rows.as_slice() else { panic!("{rows:?}") };
+        assert_eq!((&row["cause"], &row["agent"]["type"]), (&json!("dropped"), &json!("TEXT_MESSAGE_CONTENT")), "{row}");
+        assert_eq!(row["note"], format!("the agent's stream was cut {place}"), "{code}");
+        assert_eq!(end["cause"], "gateway", "{end}");
+    }
+}
+
+/// The types of a run are the names that its rows have, so that one filter finds both.
+#[tokio::test]
+async fn lists_the_types_that_rows_show() {
+    let own = "data: {\"type\":\"MY_OWN\",\"messageId\":\"m\"}\n\n";
+    let coze = concat!(
+        "event:conversation.chat.created\ndata:{\"id\":\"c\"}\n\n",
+        "event:conversation.message.delta\ndata:{\"id\":\"m\",\"type\":\"answer\",\"content\":\"a\",\"content_type\":\"text\"}\n\n",
+        "event:conversation.new\ndata:{\"type\":\"answer\"}\n\n",
+        "event:conversation.chat.completed\ndata:{\"id\":\"c\"}\n\n",
+        "event:done\ndata:\"[DONE]\"\n\n",
+    );
+    for (dialect, body, redact) in [
+        ("hai", HAI_RUN.replacen("\n\n", &format!("\n\n{own}"), 1), ""),
+        ("coze-chat", coze.to_owned(), ""),
+        // A name can be what the route redacts, so only those of tables are kept.
+        ("hai", HAI_RUN.replacen("\n\n", &format!("\n\n{own}"), 1), ", redact: [\"/MY_OWN/\"]"),
+    ] {
+        let agent = Agent::with_response(HEAD.to_owned() + &body);
+        let run_dir = RunDir::new();
+        let route = format!("client: ag-ui, agent: {dialect}, inspect: events{redact}");
+        let gateway = start(&agent, &run_dir, "", &route).await;
+        post_run(gateway.data, "/chat").await;
+        let run = run_dir.last_run().await;
+        let listed: BTreeSet<_> = run["types"].as_array().expect("a list").iter().map(Value::to_string).collect();
+        let rows = run_dir.lines(&format!("/inspect/v1/runs/{}/rows", run["id"]));
+        let events = rows.iter().flat_map(|row| {
+            let client = row["client"].as_array().expect("a list");
+            client.iter().chain([&row["agent"]]).filter(|event| event["type"].is_string())
+        });
+        let mut shown: BTreeSet<_> = events.map(|event| event["type"].to_string()).collect();
+        if !redact.is_empty() {
+            shown.retain(|name| !name.contains('*'));
+            shown.insert("\"OTHER\"".to_owned());
+        }
+        assert_eq!(listed, shown, "{dialect}{redact}");
+    }
 }
 
 #[tokio::test]

@@ -1,5 +1,7 @@
 //! `diglot inspect`, `tap` and `top` with a running gateway: what they show, and what an agent cannot make them do.
 
+mod missed_runs;
+
 use super::support::agent::{Agent, Step, write};
 use super::support::client::{Client, End, INPUT, post, post_run};
 use super::support::eventually;

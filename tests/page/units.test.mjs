@@ -5,11 +5,11 @@ import { BothSides } from "../../src/admin/page/both_sides.mjs";
 import { ClientFold } from "../../src/admin/page/client_fold.mjs";
 import { Conversation } from "../../src/admin/page/conversation.mjs";
 import { complete, glob, parseFilter } from "../../src/admin/page/filter.mjs";
-import { translated } from "../../src/admin/page/gateway_texts.mjs";
+import { divided, translated } from "../../src/admin/page/gateway_texts.mjs";
 import { compareMembers, jsonText, readJson } from "../../src/admin/page/json_members.mjs";
 import { applyPatch } from "../../src/admin/page/json_patch.mjs";
 import en from "../../src/admin/page/messages.en.mjs";
-import { chooseLanguage } from "../../src/admin/page/messages.mjs";
+import { chooseLanguage, say } from "../../src/admin/page/messages.mjs";
 import zh from "../../src/admin/page/messages.zh.mjs";
 import { growth, parseMetrics, quantileOf, samplesOf, sumBy } from "../../src/admin/page/metrics.mjs";
 import { goldenCase, tarOf } from "../../src/admin/page/golden_case.mjs";
@@ -363,6 +363,12 @@ test("says that a run was evicted while its rows were read", () => {
   assert.ok(sentences.some((text) => /evicted this run .* later rows are missing/.test(text)), sentences.join("\n"));
 });
 
+test("counts one thing and several", () => {
+  assert.equal(say("rows.count", { rows: "1" }), "1 row");
+  assert.equal(say("rows.filtered", { lines: "1,000", rows: 2 }), "1,000 lines of 2 rows");
+  assert.equal(say("verdict.numbers", { in: 1, out: 1 }), "1 event came from the agent, 1 went to the client.");
+});
+
 test("shows the gateway's sentences in Chinese, with what they name, and leaves others as they are", () => {
   const refusal = "The request carries no credential; the route requires an API key in `x-api-key`. Send a credential of a kind that the route accepts.";
   assert.equal(translated(refusal), refusal);
@@ -378,7 +384,18 @@ test("shows the gateway's sentences in Chinese, with what they name, and leaves 
     "RUN_FINISHED breaks the rule that a run is started only once (second_start).": "RUN_FINISHED 违反了规则“运行只开始一次”（second_start）。",
     "Nobody knows this. The credential has expired.": "Nobody knows this. 凭据已过期。",
     "Nobody knows this": "Nobody knows this",
+    "The rate limit chat is exhausted: 1 request per 1h, with bursts of up to 1. Retry in 9 s.":
+      "速率限制 chat 已用完：每 1h 允许 1 个请求，突发最多 1 个。请在 9 秒后重试。",
     "": "",
   };
   for (const [english, chinese] of Object.entries(forms)) assert.equal(translated(english), chinese);
+  // What the page has no words for stands beneath the cause, as the gateway wrote it.
+  const detail = "/tools/0/name: the tool `delete` is not allowed on this route. Correct the request and send it again.";
+  assert.deepEqual(divided(detail), { known: "请更正后重新发送。", own: "/tools/0/name: the tool `delete` is not allowed on this route." });
+  assert.deepEqual(divided(refusal), { known: forms[refusal], own: "" });
+  const refused = { ...summaryOf(1, NOW), state: "ended", outcome: "refused", code: "tool_not_allowed", message: detail,
+    explanation: "The request cannot be read." };
+  const [first, second] = verdictOf(refused, new RowBook()).map(({ text }) => text);
+  assert.equal(first, "网关拒绝了该请求，智能体没有收到它。无法读取该请求。代码：tool_not_allowed。消息：“请更正后重新发送。”");
+  assert.equal(second, "网关原文（英文）：“/tools/0/name: the tool `delete` is not allowed on this route.”");
 });

@@ -3,8 +3,11 @@
 use crate::config::Config;
 use crate::config::enum_values::{self, name_of};
 use crate::config::inspect::CaptureMode;
-use crate::inspect::{CaptureStep, CaptureStore, CapturedRun};
+use crate::error::RejectionKind;
+use crate::inspect::{CaptureStep, CaptureStore, CapturedRun, RunEnd};
+use crate::telemetry::label::RunOutcome;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::Instant;
@@ -30,6 +33,8 @@ pub(super) struct RunOverview {
     outcome: Option<&'static str>,
     code: Option<String>,
     message: Option<String>,
+    /// what the gateway's code means in general; the message may have the details instead
+    explanation: Option<&'static str>,
     events_in: u64,
     events_out: u64,
     bytes_in: u64,
@@ -39,7 +44,7 @@ pub(super) struct RunOverview {
     repairs: u64,
     losses: u64,
     /// types of both sides' events
-    types: BTreeSet<&'static str>,
+    types: BTreeSet<Cow<'static, str>>,
     /// what is unusual about the form of the agent's stream
     body_form: Option<&'static str>,
     kept_bytes: u64,
@@ -68,6 +73,7 @@ impl RunOverview {
             state: if facts.end.is_some() { "ended" } else { "running" },
             outcome: facts.end.as_ref().map(|end| end.outcome),
             code: facts.end.as_ref().and_then(|end| end.code.clone()),
+            explanation: facts.end.as_ref().and_then(explain_code),
             message: facts.end.and_then(|end| end.message),
             events_in: facts.events_in,
             events_out: facts.events_out,
@@ -84,6 +90,12 @@ impl RunOverview {
             withheld: run.is_withheld(),
         }
     }
+}
+
+/// Returns the text of the code with which the gateway ended the run. Agents choose codes of their own.
+fn explain_code(end: &RunEnd) -> Option<&'static str> {
+    let code = end.code.as_deref().filter(|_| end.outcome != RunOutcome::AgentError.label())?;
+    RejectionKind::from_code(code).map(RejectionKind::text)
 }
 
 #[derive(Debug, Serialize)]

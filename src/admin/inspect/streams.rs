@@ -1,7 +1,7 @@
 //! Streams of the inspector: each reader looks by itself at what the runs have captured, so no run waits for a reader.
 
 use super::api_types::RunOverview;
-use crate::inspect::{CaptureStore, CapturedRun, ReaderStep, RunReader, RunReading, RunRecorder, matches_glob};
+use crate::inspect::{CaptureStore, CapturedRun, ReaderStep, RunReader, RunReading, RunRecorder, TapPlace};
 use bytes::Bytes;
 use futures_util::stream::{Stream, unfold};
 use serde::Serialize;
@@ -57,8 +57,12 @@ pub(super) fn runs(captures: Arc<CaptureStore>, follow: bool) -> impl Stream<Ite
 }
 
 /// Streams the rows of a run, and with `follow` those to come.
-pub(super) fn rows(run: &Arc<CapturedRun>, follow: bool) -> impl Stream<Item = Line> + Send + use<> {
-    unfold(Some(RunReader::new(run)), move |mut reader| async move {
+pub(super) fn rows(
+    captures: Arc<CaptureStore>,
+    run: &Arc<CapturedRun>,
+    follow: bool,
+) -> impl Stream<Item = Line> + Send + use<> {
+    unfold((captures, Some(RunReader::new(run))), move |(captures, mut reader)| async move {
         loop {
             let (returned, step) = read_next(reader.take()?).await?;
             let mut lines = Vec::new();
@@ -67,12 +71,13 @@ pub(super) fn rows(run: &Arc<CapturedRun>, follow: bool) -> impl Stream<Item = L
                 ReaderStep::Rows(rows) if rows.is_empty() => return None,
                 ReaderStep::Rows(rows) => {
                     rows.iter().for_each(|row| add_line(&mut lines, row));
-                    return Some((Ok(lines.into()), Some(returned)));
+                    return Some((Ok(lines.into()), (captures, Some(returned))));
                 }
                 ReaderStep::Ended => return None,
                 ReaderStep::Evicted => {
+                    captures.count_cut_reading();
                     add_line(&mut lines, &json!({"gone": true}));
-                    return Some((Ok(lines.into()), None));
+                    return Some((Ok(lines.into()), (captures, None)));
                 }
             }
             reader = Some(returned);
@@ -125,23 +130,19 @@ struct TappedRun {
 
 struct Tap {
     captures: Arc<CaptureStore>,
-    routes: String,
+    place: Arc<TapPlace>,
     follow: bool,
-    /// id of the last run that was found
-    last_id: u64,
     reading: VecDeque<TappedRun>,
 }
 
-/// Streams the rows of all runs of the routes: those that are kept, or with `follow` those that begin from now on, or
-/// those that began after a run.
+/// Streams the rows of all runs of a tap, and with `follow` those of runs that begin from now on. Also streams how many
+/// runs it missed: a run does not wait for its readers.
 pub(super) fn tap(
     captures: Arc<CaptureStore>,
-    routes: String,
+    place: Arc<TapPlace>,
     follow: bool,
-    after: Option<u64>,
 ) -> impl Stream<Item = Line> + Send {
-    let last_id = after.unwrap_or_else(|| if follow { captures.last_id() } else { 0 });
-    let tap = Tap { captures, routes, follow, last_id, reading: VecDeque::new() };
+    let tap = Tap { captures, place, follow, reading: VecDeque::new() };
     unfold(tap, |mut tap| async move {
         loop {
             let lines = tap.next_lines().await?;
@@ -161,11 +162,8 @@ impl Tap {
     /// before the next.
     async fn next_lines(&mut self) -> Option<Vec<u8>> {
         let mut lines = Vec::new();
-        for run in self.captures.runs_after(self.last_id) {
-            self.last_id = run.id;
-            if matches_glob(&self.routes, &run.head.route) {
-                self.reading.push_back(TappedRun { id: run.id, run: Arc::downgrade(&run), reader: None });
-            }
+        for run in self.captures.new_runs(&self.place) {
+            self.reading.push_back(TappedRun { id: run.id, run: Arc::downgrade(&run), reader: None });
         }
         for _ in 0..self.reading.len() {
             if lines.len() > TAP_BATCH {
@@ -173,7 +171,7 @@ impl Tap {
             }
             let TappedRun { id, run, reader } = self.reading.pop_front()?;
             let Some(reader) = reader.or_else(|| begin_reading(&run, &mut lines)) else {
-                add_line(&mut lines, &json!({"id": id, "gone": true}));
+                self.place.add_missed();
                 continue;
             };
             let is_ended = run.upgrade().is_some_and(|run| run.is_ended());
@@ -186,12 +184,22 @@ impl Tap {
                 }
                 ReaderStep::Ended => match self.captures.find(id) {
                     Some(run) => add_line(&mut lines, &json!({"run": RunOverview::new(&run)})),
-                    None => add_line(&mut lines, &json!({"id": id, "gone": true})),
+                    None => self.add_cut_reading(id, &reader, &mut lines),
                 },
-                ReaderStep::Evicted => add_line(&mut lines, &json!({"id": id, "gone": true})),
+                ReaderStep::Evicted => self.add_cut_reading(id, &reader, &mut lines),
             }
         }
+        let missed = self.place.take_missed();
+        if missed > 0 {
+            add_line(&mut lines, &json!({"missed_runs": missed}));
+        }
         Some(lines)
+    }
+
+    /// Adds the line for a run that was evicted while it was read.
+    fn add_cut_reading(&self, id: u64, reader: &RunReader, lines: &mut Vec<u8>) {
+        self.captures.count_cut_reading();
+        add_line(lines, &json!({"id": id, "gone": true, "last_row": reader.last_row()}));
     }
 }
 

@@ -16,6 +16,7 @@
  * @property {string | null} outcome   a label of `diglot_streams_total`
  * @property {string | null} code
  * @property {string | null} message
+ * @property {string | null} [explanation]   what the gateway's code means in general
  * @property {number} events_in
  * @property {number} events_out
  * @property {number} bytes_in
@@ -25,7 +26,7 @@
  * @property {number} repairs
  * @property {number} losses
  * @property {string | null} [body_form]   what is unusual about the form of the agent's stream
- * @property {string[]} types   of both sides' events
+ * @property {string[]} types   of both sides' events, as rows name them
  * @property {number} kept_bytes
  * @property {number} missed_bytes
  * @property {boolean} [withheld]  they are protobuf, which cannot be redacted

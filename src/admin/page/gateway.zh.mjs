@@ -228,6 +228,8 @@ export default {
   "The route requires all of these scopes: `{}`.": "该路由要求以下全部 scope：`{}`。",
   "The rate limit {} is exhausted: {} requests per {}, with bursts of up to {}. Retry in {} s.":
     "速率限制 {0} 已用完：每 {2} 允许 {1} 个请求，突发最多 {3} 个。请在 {4} 秒后重试。",
+  "The rate limit {} is exhausted: 1 request per {}, with bursts of up to {}. Retry in {} s.":
+    "速率限制 {0} 已用完：每 {1} 允许 1 个请求，突发最多 {2} 个。请在 {3} 秒后重试。",
   "The caller has reached the limit {} (at most {} at a time).": "调用方已达到限制 {}（同时最多 {} 个）。",
   "The route has reached the limit {} (at most {} at a time).": "路由已达到限制 {}（同时最多 {} 个）。",
   "The gateway has reached the limit {} (at most {} at a time).": "网关已达到限制 {}（同时最多 {} 个）。",
@@ -260,6 +262,7 @@ export default {
   "the run was stopped": "运行被停止",
   "{} bytes of protobuf": "{} 字节的 protobuf",
   "the agent's stream was cut within this event": "智能体的流在此事件中间被截断",
+  "the run ended within this event": "运行在此事件中间结束",
   "the agent's stream was cut within a character of this event": "智能体的流在此事件的一个字符中间被截断",
   "the inspector kept nothing of the agent's next {} bytes: {}": "检查器没有保留智能体接下来的 {} 字节：{}",
   "a limit of `inspect` was reached": "已达到 `inspect` 的限制",

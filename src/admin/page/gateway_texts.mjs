@@ -36,6 +36,19 @@ export function translated(text) {
   return found;
 }
 
+/**
+ * Divides a text of the gateway into the sentences that the page has in the reader's language, and the others.
+ * @param {string} text
+ */
+export function divided(text) {
+  if (!isChinese() || text === "" || (known.get(text) ?? text) !== text || ofWhole(text) !== undefined)
+    return { known: translated(text), own: "" };
+  const parts = partsOf(text);
+  const join = (/** @type {boolean} */ isKnown, /** @type {string} */ between) =>
+    parts.filter((part) => part.isKnown === isKnown).map((part) => part.text).join(between);
+  return { known: join(true, ""), own: join(false, " ") };
+}
+
 /** @param {string} text */
 function ofWhole(text) {
   for (const { form, text: chinese } of withPlaces) {
@@ -47,15 +60,23 @@ function ofWhole(text) {
 
 /** @param {string} text */
 function ofSentences(text) {
-  let [rest, found] = [text, ""];
+  return partsOf(text)
+    .reduce((found, part) => found + (part.isKnown ? part.text : `${found === "" ? "" : " "}${part.text} `), "")
+    .trimEnd();
+}
+
+/** @param {string} text */
+function partsOf(text) {
+  const parts = [];
+  let rest = text;
   while (rest !== "") {
     const match = first(rest);
     // An unknown sentence stays as it is.
     const length = match?.length ?? (rest.indexOf(". ") + 1 || rest.length);
-    found += match?.text ?? `${found === "" ? "" : " "}${rest.slice(0, length)} `;
+    parts.push({ isKnown: match !== undefined, text: match?.text ?? rest.slice(0, length) });
     rest = rest.slice(length).trimStart();
   }
-  return found.trimEnd();
+  return parts;
 }
 
 /** @param {string} text */

@@ -26,12 +26,15 @@ export function switchLanguage() {
 export const isChinese = () => language === "zh";
 
 /**
- * Returns a text of the page with its `{names}` filled in.
+ * Returns a text of the page with its `{names}` filled in; `{name|run|runs}` is the word for one, or for several.
  * @param {Key} key
  * @param {Record<string, string | number>} [values]
  */
 export function say(key, values = {}) {
-  return TEXTS[language][key].replace(/\{(\w+)\}/g, (whole, name) => String(values[name] ?? whole));
+  const text = TEXTS[language][key].replace(/\{(\w+)\|([^|}]*)\|([^}]*)\}/g, (_, name, one, several) =>
+    String(values[name]) === "1" ? one : several,
+  );
+  return text.replace(/\{(\w+)\}/g, (whole, name) => String(values[name] ?? whole));
 }
 
 /**

@@ -1,6 +1,6 @@
 // The playground: writes to a route as one of its clients, and shows the conversation as a chat and as events.
 import { button, element, longText, onKeys, put, putChanged } from "./dom.mjs";
-import { translated } from "./gateway_texts.mjs";
+import { divided, translated } from "./gateway_texts.mjs";
 import { readJson } from "./json_members.mjs";
 import { say, sayName } from "./messages.mjs";
 import { count } from "./numbers.mjs";
@@ -210,8 +210,10 @@ function statusOf(store) {
 function refusalOf(text) {
   const problem = /** @type {any} */ (readJson(text));
   if (typeof problem?.code !== "string") return longText(text);
-  return element("div", { class: "loss" }, element("b", {}, problem.code), `${translated(problem.detail ?? problem.title ?? "")} `,
-    element("i", {}, translated(problem.hint ?? "")));
+  const { known, own } = divided(String(problem.detail ?? problem.title ?? ""));
+  return element("div", { class: "loss" }, element("b", {}, problem.code),
+    `${own === "" ? known : translated(String(problem.title ?? ""))} `, element("i", {}, translated(String(problem.hint ?? ""))),
+    own !== "" && element("p", { class: "own-words" }, say("verdict.own_words", { message: own })));
 }
 
 /** The events, and the request as it is sent, which can be edited and sent again. */

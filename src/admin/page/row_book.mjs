@@ -101,8 +101,8 @@ export const ROW_LANGUAGE = {
 };
 
 /** @param {Row} row */
-function typesOf({ agent, client, canonical }) {
-  return [agent?.type, ...client.map(({ type }) => type), ...canonical];
+function typesOf({ agent, client }) {
+  return [agent?.type, ...client.map(({ type }) => type)];
 }
 
 /**

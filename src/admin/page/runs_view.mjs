@@ -3,7 +3,7 @@ import { button, element, onKeys, put } from "./dom.mjs";
 import { filterBox } from "./filter_box.mjs";
 import { parseFilter } from "./filter.mjs";
 import { captureControls } from "./capture.mjs";
-import { translated } from "./gateway_texts.mjs";
+import { divided, translated } from "./gateway_texts.mjs";
 import { say, sayName } from "./messages.mjs";
 import { bytes, clock, count, duration } from "./numbers.mjs";
 import { VirtualList } from "./virtual_list.mjs";
@@ -75,14 +75,20 @@ const kept = { filter: "", sort: "started", descending: true, selected: -1, top:
 /** @param {RunSummary} run */
 function outcomeText(run) {
   const words = run.state === "running" ? say("state.running") : sayName("outcome", run.outcome ?? "");
-  const message = run.outcome === "agent_error" ? run.message : translated(run.message ?? "");
-  const why = [run.code, message].filter(Boolean).join(": ");
+  const why = [run.code, messageOf(run)].filter(Boolean).join(": ");
   return element(
     "span",
     {},
     element("span", { class: `level ${levelOf(run)}` }, badge(levelOf(run)), element("b", {}, words)),
     why !== "" && element("span", { class: "second" }, oneLine(why, MOST_OF_CAUSE)),
   );
+}
+
+/** @param {RunSummary} run */
+function messageOf({ outcome, message, explanation }) {
+  if (outcome === "agent_error" || message === null) return message;
+  const { known, own } = divided(message);
+  return own === "" ? known : [translated(explanation ?? ""), own].filter(Boolean).join(" ");
 }
 
 /** @param {keyof LEVEL_SIGNS} level */
@@ -186,6 +192,7 @@ export function showRuns(main, store, signal) {
 
   function statusTexts() {
     const texts = [say("runs.count", { shown: count(shown.length), all: count(store.runs.size) })];
+    if (shown.length > 0) texts.push(say("runs.open"));
     if (paused) texts.push(say("runs.paused"));
     return [texts.join(" \u00b7 ")];
   }

@@ -1,5 +1,5 @@
 // Says in plain sentences how a run went and why, the worst first.
-import { translated } from "./gateway_texts.mjs";
+import { divided, translated } from "./gateway_texts.mjs";
 import { bytes, count, duration } from "./numbers.mjs";
 import { say, sayName } from "./messages.mjs";
 
@@ -31,7 +31,7 @@ export function levelOf({ state, outcome }) {
  */
 export function verdictOf(run, book) {
   return [
-    endOf(run, book),
+    ...endOf(run, book),
     ...foreignTypes(run, book),
     ...changingIds(book),
     ...[...book.losses.values()].slice(0, MOST_OF_A_KIND).map((tally) => findingSentence("loss", tally)),
@@ -51,27 +51,33 @@ export function verdictOf(run, book) {
 /**
  * @param {RunSummary} run
  * @param {RowBook} book
- * @returns {Sentence}
+ * @returns {Sentence[]}
  */
 function endOf(run, book) {
   const numbers = { in: count(run.events_in), out: count(run.events_out) };
-  if (run.state === "running") return { level: "plain", text: say("verdict.running", numbers) };
+  if (run.state === "running") return [{ level: "plain", text: say("verdict.running", numbers) }];
   const level = levelOf(run);
   const outcome = run.outcome ?? "";
   if (run.code === null) {
-    return { level, text: [sayName("verdict.outcome", outcome), say("verdict.numbers", numbers)].join(say("verdict.between")) };
+    return [{ level, text: [sayName("verdict.outcome", outcome), say("verdict.numbers", numbers)].join(say("verdict.between")) }];
   }
   const cause = sayName("verdict.code", run.code);
   const known = cause !== run.code;
   // The last event that the gateway made is the one that ended the run for the client.
   const made = book.made.findLast(({ client }) => client.length > 0);
   const written = made && say("verdict.written", { type: made.client.at(-1)?.type ?? "", code: run.code, n: made.n });
+  const message = run.message ?? "";
+  const words = outcome === "agent_error" ? { known: message, own: "" } : divided(message);
   const text = [
     known ? cause : sayName("verdict.outcome", outcome),
+    words.own !== "" && !known && translated(run.explanation ?? ""),
     written ?? say("verdict.coded", { code: run.code }),
-    run.message && say("verdict.message", { message: outcome === "agent_error" ? run.message : translated(run.message) }),
+    words.known && say("verdict.message", { message: words.known }),
   ];
-  return { level, text: text.filter(Boolean).join(say("verdict.between")), row: made?.n ?? book.rows.at(-1)?.n };
+  /** @type {Sentence} */
+  const end = { level, text: text.filter(Boolean).join(say("verdict.between")), row: made?.n ?? book.rows.at(-1)?.n };
+  // What the page has no words for stands beneath, as the gateway wrote it.
+  return words.own === "" ? [end] : [end, { level: "plain", text: say("verdict.own_words", { message: words.own }) }];
 }
 
 /**

@@ -26,6 +26,9 @@ const SHOWN_BYTES: usize = 2048;
 /// Size from which an event is named at the end of its run.
 const LARGE_BYTES: usize = 1_000_000;
 
+/// Cause and way out of what a tap misses.
+const EVICTED: &str = "the gateway evicted what tap had not read yet; read faster, or raise `inspect.bytes` or `inspect.runs`";
+
 /// Held events that are remembered.
 const MAX_HELD: usize = 256;
 
@@ -195,14 +198,17 @@ impl PairText {
         lines
     }
 
-    pub(super) fn format_gone(&self, run: u64) -> String {
-        let text = format!("{} is no longer kept: the gateway has evicted it", format_run(run));
-        self.paint(TextStyle::Warning, &text)
+    pub(super) fn format_gone(&self, run: u64, last_row: u64) -> String {
+        self.paint(TextStyle::Warning, &describe_gone(run, last_row))
+    }
+
+    pub(super) fn format_missed(&self, runs: u64) -> String {
+        self.paint(TextStyle::Warning, &format!("-    {}", describe_missed(runs)))
     }
 
     pub(super) fn format_refusals(&self, code: &str, count: u64) -> String {
         let mut text = format!("-    no route: {code}, {}", with_plural(count, "request"));
-        if let Some(kind) = find_rejection(code) {
+        if let Some(kind) = RejectionKind::from_code(code) {
             text += &format!(": {} {}", kind.text(), kind.hint());
         }
         self.paint(TextStyle::Failure, &escape_text(&text))
@@ -280,6 +286,16 @@ impl PairText {
     }
 }
 
+/// Describes a run that was evicted while it was read.
+pub(super) fn describe_gone(run: u64, last_row: u64) -> String {
+    format!("{} is cut after {}: {EVICTED}", format_run(run), with_plural(last_row, "row"))
+}
+
+/// Describes runs that were evicted before they were read.
+pub(super) fn describe_missed(runs: u64) -> String {
+    format!("missed {}: {EVICTED}", with_plural(runs, "run"))
+}
+
 fn cause_style(cause: &str) -> TextStyle {
     match cause {
         "dropped" | "gateway" => TextStyle::Warning,
@@ -349,10 +365,6 @@ fn describe_end(outcome: &str, code: Option<&str>, message: Option<&str>) -> Opt
         Some(code) if !text.is_empty() => format!("{code}: {text}"),
         code => code.unwrap_or(text).to_owned(),
     })
-}
-
-fn find_rejection(code: &str) -> Option<RejectionKind> {
-    RejectionKind::ALL.iter().copied().find(|kind| kind.code() == code)
 }
 
 fn list_counts(verb: &str, counts: &BTreeMap<String, u64>) -> Option<String> {

@@ -53,6 +53,8 @@ pub(super) struct TapRequest {
     pub(super) run_dir: PathBuf,
     /// pattern of the routes
     pub(super) routes: String,
+    /// number or run id of the only run
+    pub(super) run: Option<String>,
     /// reads the runs that are kept, instead of those to come
     pub(super) kept: bool,
 }
@@ -60,12 +62,14 @@ pub(super) struct TapRequest {
 impl TapRequest {
     fn path(&self, process: u32) -> String {
         let routes = encode_query(&self.routes);
-        match (self.kept, process) {
-            (true, _) => format!("/inspect/v1/tap?route={routes}"),
-            (false, 1) => format!("/inspect/v1/tap?route={routes}&follow=1"),
-            // All that the new process has done so far.
-            (false, _) => format!("/inspect/v1/tap?route={routes}&follow=1&after=0"),
-        }
+        let run = self.run.as_ref().map(|id| format!("&run={}", encode_query(id))).unwrap_or_default();
+        let follow = match (self.kept, process) {
+            (true, _) => "",
+            (false, 1) if self.run.is_none() => "&follow=1",
+            // All that the new process has done so far, or the run if it has begun already.
+            (false, _) => "&follow=1&after=0",
+        };
+        format!("/inspect/v1/tap?route={routes}{run}{follow}")
     }
 }
 

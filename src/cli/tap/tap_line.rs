@@ -4,7 +4,8 @@ use super::super::run_line::RunLine;
 use crate::inspect::matches_glob;
 use serde::Deserialize;
 
-/// One line: a run that began or ended, a row of a run, or the eviction of a run.
+/// One line: a run that began or ended, a row of a run, the eviction of a run that was read, or the number of runs that
+/// were evicted before.
 #[derive(Debug, Deserialize)]
 pub(super) struct TapLine {
     pub(super) run: Option<RunLine>,
@@ -13,6 +14,11 @@ pub(super) struct TapLine {
     pub(super) row: Option<RowLine>,
     #[serde(default)]
     pub(super) gone: bool,
+    /// the last row that was read of a run that is gone
+    #[serde(default)]
+    pub(super) last_row: u64,
+    #[serde(default)]
+    pub(super) missed_runs: u64,
 }
 
 /// An event of the agent, and what the client was sent because of it.
@@ -81,7 +87,8 @@ pub(in super::super) enum TapSide {
 /// Selects runs and rows.
 #[derive(Debug)]
 pub(super) struct TapFilter {
-    pub(super) kind: Option<String>,
+    /// patterns of types, in lower case
+    pub(super) kinds: Vec<String>,
     pub(super) side: TapSide,
     pub(super) caller: Option<String>,
 }
@@ -93,14 +100,15 @@ impl TapFilter {
 
     /// Returns whether every row of an accepted run is shown.
     pub(super) fn accepts_all_rows(&self) -> bool {
-        self.kind.is_none() && self.side == TapSide::Both
+        self.kinds.is_empty() && self.side == TapSide::Both
     }
 
     /// Returns whether the row has an event of the side, with a matching type.
     pub(super) fn accepts_row(&self, row: &RowLine) -> bool {
-        let is_match = |event: &EventLine| match &self.kind {
-            Some(kind) => event.kind.as_ref().is_some_and(|own| matches_glob(kind, own)),
-            None => true,
+        let is_match = |event: &EventLine| {
+            let own = event.kind.as_ref().map(|own| own.to_lowercase());
+            let matches_one = |own: String| self.kinds.iter().any(|kind| matches_glob(kind, &own));
+            self.kinds.is_empty() || own.is_some_and(matches_one)
         };
         let is_agent_match = self.side != TapSide::Client && row.agent.iter().any(is_match);
         let is_client_match = self.side != TapSide::Agent && row.client.iter().any(is_match);
@@ -122,11 +130,12 @@ mod tests {
             (None, TapSide::Both, true, true),
             (None, TapSide::Client, true, false),
             (Some("A_*"), TapSide::Both, true, false),
+            (Some("a_one"), TapSide::Both, true, false),
             (Some("A_*"), TapSide::Client, false, false),
             (Some("*_TWO"), TapSide::Client, true, false),
             (Some("*_TWO"), TapSide::Agent, false, false),
         ] {
-            let filter = TapFilter { kind: kind.map(str::to_owned), side, caller: None };
+            let filter = TapFilter { kinds: kind.map(str::to_lowercase).into_iter().collect(), side, caller: None };
             assert_eq!((filter.accepts_row(&row), filter.accepts_row(&end)), (is_row, is_end), "{filter:?}");
         }
     }

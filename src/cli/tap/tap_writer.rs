@@ -3,7 +3,7 @@
 use super::super::output::print_error;
 use super::super::run_line::RunLine;
 use super::super::terminal_text::{escape_json, escape_text};
-use super::pair_text::{PairText, RunCounts};
+use super::pair_text::{self, PairText, RunCounts};
 use super::tap_line::{RowLine, TapSide};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -69,12 +69,33 @@ impl TapWriter {
         }
     }
 
-    /// Writes that the gateway no longer keeps a run.
-    pub(super) fn write_gone(&mut self, out: &mut dyn Write, key: RunKey, line: &str) -> io::Result<()> {
+    /// Writes that the gateway no longer keeps a run, of which the rows after `last_row` were not read.
+    pub(super) fn write_gone(
+        &mut self,
+        out: &mut dyn Write,
+        key: RunKey,
+        last_row: u64,
+        line: &str,
+    ) -> io::Result<()> {
         match self {
-            TapWriter::Text(text) => writeln!(out, "{}", text.format_gone(key.id)),
+            TapWriter::Text(text) => writeln!(out, "{}", text.format_gone(key.id, last_row)),
             TapWriter::Json => writeln!(out, "{}", escape_json(line)),
-            TapWriter::Sse(frames) => frames.end_run(out, key),
+            TapWriter::Sse(frames) => {
+                print_error(pair_text::describe_gone(key.id, last_row));
+                frames.end_run(out, key)
+            }
+        }
+    }
+
+    /// Writes that runs were evicted before they were read.
+    pub(super) fn write_missed(&mut self, out: &mut dyn Write, runs: u64, line: &str) -> io::Result<()> {
+        match self {
+            TapWriter::Text(text) => writeln!(out, "{}", text.format_missed(runs)),
+            TapWriter::Json => writeln!(out, "{}", escape_json(line)),
+            TapWriter::Sse(_) => {
+                print_error(pair_text::describe_missed(runs));
+                Ok(())
+            }
         }
     }
 

@@ -282,13 +282,13 @@ fn settle_decisions(decisions: Vec<QuotaDecision<'_>>, headers: &mut RateLimitHe
 impl QuotaDecision<'_> {
     fn rejection(&self, wait: Duration, headers: &RateLimitHeaders) -> Rejection {
         let (name, RateLimitQuota { requests, per, burst }) = (&self.check.policy.name, self.check.tier.quota);
-        let wait = ceil_seconds(wait).max(1);
+        let (wait, plural) = (ceil_seconds(wait).max(1), if requests.get() == 1 { "" } else { "s" });
         let rejection = if matches!(self.decision, LimitDecision::Unavailable) {
             Rejection::from(RejectionKind::RateLimitUnavailable)
                 .with_detail(format!("The rate limit {name} cannot be checked, because Redis is unavailable."))
         } else {
             Rejection::from(RejectionKind::RateLimited).with_detail(format!(
-                "The rate limit {name} is exhausted: {requests} requests per {per:?}, with bursts of up to {burst}. \
+                "The rate limit {name} is exhausted: {requests} request{plural} per {per:?}, with bursts of up to {burst}. \
                  Retry in {wait} s."
             ))
         };

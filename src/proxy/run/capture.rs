@@ -23,6 +23,11 @@ impl OptionalCapture {
         }
     }
 
+    /// Returns whether the capture may have the names that the agent gives its events.
+    pub(super) fn names_types(&self) -> bool {
+        self.0.as_ref().is_some_and(|capture| !capture.is_redacted())
+    }
+
     /// Records the types of the report's events, before they are counted.
     pub(super) fn types(&mut self, report: &TranslationReport) {
         if let Some(capture) = &mut self.0 {

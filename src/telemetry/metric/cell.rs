@@ -15,7 +15,7 @@ pub(crate) trait MetricCell: Clone + Send + Sync + 'static {
     fn read(&self) -> proto::Metric;
 }
 
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Counter(Arc<AtomicU64>);
 
 impl Counter {

@@ -151,6 +151,8 @@ metric_groups! {
             "Requests to the inspector's listener refused because they lacked its token or came from another site.";
         inspect_bytes: Gauge = "diglot_inspect_bytes" [],
             "Memory used by what the inspector keeps of runs.";
+        inspect_missed: Counter = "diglot_inspect_missed_runs_total" [],
+            "Runs that a reader of the inspector missed in whole or in part, because they were evicted before it had read them.";
         slow_client_bytes: Gauge = "diglot_slow_client_bytes" [],
             "Memory used by runs that wait for slow clients.";
         slow_clients_cut_off: Counter = "diglot_slow_clients_cut_off_total" [],

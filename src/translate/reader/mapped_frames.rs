@@ -70,11 +70,17 @@ impl EventReader {
     /// Reads a frame by the rules of a file.
     pub(super) fn read_mapped_frame(&mut self, event_line: Option<&str>, data: &str, sink: &mut impl EventSink) {
         let Some(mapped) = &mut self.mapped else { return };
-        mapped.trace = sink.report().trace.is_some().then(Default::default);
+        let is_named = sink.report().agent_names.is_some();
+        mapped.trace = (is_named || sink.report().trace.is_some()).then(Default::default);
         let kind = mapped.read_frame(event_line, data, &mut CheckedSink(sink));
         sink.report().has_excess |= mapped.has_excess();
-        if let (Some(own), Some(trace)) = (mapped.trace.take(), &mut sink.report().trace) {
-            trace.entries.push(TraceEntry::Mapped(own));
+        if let Some(own) = mapped.trace.take() {
+            if let (Some(names), Some(name)) = (&mut sink.report().agent_names, &own.name) {
+                names.add(name);
+            }
+            if let Some(trace) = &mut sink.report().trace {
+                trace.entries.push(TraceEntry::Mapped(own));
+            }
         }
         let label = kind.map_or(self.dialect.other_label_index(), |kind| self.dialect.label_index(kind));
         sink.report().events_read.add(label);
