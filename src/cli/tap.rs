@@ -14,8 +14,8 @@ use super::capture_switch::{CaptureSwitch, RENEWAL};
 use super::inspect::DEFAULT_TIME;
 use super::local_gateway::{self, RunDirArgs};
 use super::output::{CliExit, CliFailure, CliResult, print_error};
-use super::terminal_text::escape_text;
 use super::run_line::{RunLine, fetch_runs};
+use super::terminal_text::escape_text;
 use crate::config;
 use crate::inspect::matches_glob;
 use std::collections::BTreeMap;
@@ -40,8 +40,12 @@ end (of the agent's stream), mark (neither side sent anything). A refused reques
 
 --format json prints lines of {\"run\": ...} when a run began and ended, and {\"id\": of the run, \"row\": ...}. What was \
 evicted before tap read it, such as for a slow reader, is {\"missed_runs\": number}, or for the rest of a run {\"id\": of \
-the run, \"gone\": true, \"last_row\": number}; `diglot_inspect_missed_runs_total` counts both. --format sse prints the events of one side, one run after another:
+the run, \"gone\": true, \"last_row\": number}; `diglot_inspect_missed_runs_total` counts both. --format sse \
+prints the events of one side, one run after another:
   diglot tap --run-dir /run/diglot --format sse | diglot verify --dialect ag-ui
+
+--type compares the names that rows show, as the page's filter `type:` does. The label `type` of metrics has OTHER for names \
+that no table or rule has, and the AG-UI type for events that a dialect file reads.
 
 tap continues when the gateway restarts or is upgraded.
 
@@ -58,7 +62,7 @@ pub(super) struct TapArgs {
     #[arg(long, value_name = "GLOB", default_value = "*")]
     route: String,
 
-    /// Only this run and its repetitions: its number, as in #5, or the run id of its request; also if it is kept already
+    /// Only this run, also if it is kept already: its number, as in #5, or the run id of its request
     #[arg(long, value_name = "ID")]
     run: Option<String>,
 
@@ -123,14 +127,20 @@ pub(super) fn run(arguments: &TapArgs) -> CliResult {
         writer,
         filter: TapFilter {
             kinds: arguments.kinds.iter().map(|kind| kind.to_lowercase()).collect(),
-            side, caller: arguments.caller.clone() },
+            side,
+            caller: arguments.caller.clone(),
+        },
         open: BTreeMap::new(),
         rows_left: arguments.limit.unwrap_or(u64::MAX),
         is_terminal,
         has_runs: false,
     };
-    let request =
-        TapRequest { run_dir: arguments.place.run_dir()?, routes: arguments.route.clone(), run: arguments.run.clone(), kept: arguments.kept };
+    let request = TapRequest {
+        run_dir: arguments.place.run_dir()?,
+        routes: arguments.route.clone(),
+        run: arguments.run.clone(),
+        kept: arguments.kept,
+    };
     local_gateway::block_on(tap(arguments, request, output))
 }
 

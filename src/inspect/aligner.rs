@@ -131,6 +131,7 @@ impl RunAligner {
             let is_cut = json::parse_open_object(&frame.data).is_err();
             let note = is_cut.then(|| cut_note(&frame));
             let event = agent_event(&frame, self.agent);
+            let event = RowEvent { kind: event.kind.or_else(|| find_first_type(&frame.data)), ..event };
             self.push_row(at_ms, Some(event), RowCause::Held, note, rows);
             if let Some(row) = rows.last_mut().filter(|_| is_cut) {
                 row.cause = RowCause::Dropped;

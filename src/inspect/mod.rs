@@ -43,8 +43,8 @@ mod tests;
 
 pub(crate) use aligner::RunAligner;
 pub(crate) use capture_step::CaptureStep;
-pub(crate) use glob::matches_glob;
 pub(crate) use captured_run::{CapturedRequests, CapturedRun, RunEnd, RunFacts, RunHead};
+pub(crate) use glob::matches_glob;
 pub(crate) use recorded_run::{RecordedItem, RecordedRun, RecordingError, RecordingLines};
 pub(crate) use recording::{RECORDING_START, RecordingEnd, RecordingLine};
 pub(crate) use redaction::Redaction;

@@ -160,7 +160,11 @@ async fn names_the_event_within_which_the_connection_broke() {
     };
     let scripts = [
         (cut(0).into_iter().chain([write("zz\r\n")]).collect::<Vec<_>>(), "upstream_protocol", "within this event"),
-        (cut(1).into_iter().chain([Step::Pause, Step::Reset]).collect(), "upstream_reset", "within a character of this event"),
+        (
+            cut(1).into_iter().chain([Step::Pause, Step::Reset]).collect(),
+            "upstream_reset",
+            "within a character of this event",
+        ),
         (cut(0), "upstream_truncated", "within this event"),
     ];
     for (script, code, place) in scripts {
@@ -177,7 +181,11 @@ async fn names_the_event_within_which_the_connection_broke() {
         assert_eq!(run["code"], code, "{run}");
         let rows = run_dir.lines(&format!("/inspect/v1/runs/{}/rows", run["id"]));
         let [.., row, end] = rows.as_slice() else { panic!("{rows:?}") };
-        assert_eq!((&row["cause"], &row["agent"]["type"]), (&json!("dropped"), &json!("TEXT_MESSAGE_CONTENT")), "{row}");
+        assert_eq!(
+            (&row["cause"], &row["agent"]["type"]),
+            (&json!("dropped"), &json!("TEXT_MESSAGE_CONTENT")),
+            "{row}"
+        );
         assert_eq!(row["note"], format!("the agent's stream was cut {place}"), "{code}");
         assert_eq!(end["cause"], "gateway", "{end}");
     }
@@ -203,7 +211,8 @@ async fn lists_the_types_that_rows_show() {
         let agent = Agent::with_response(HEAD.to_owned() + &body);
         let run_dir = RunDir::new();
         let route = format!("client: ag-ui, agent: {dialect}, inspect: events{redact}");
-        let gateway = start(&agent, &run_dir, "", &route).await;
+        let file = concat!("dialect_files: [", env!("CARGO_MANIFEST_DIR"), "/config/dialects/coze-chat.yaml]\n");
+        let gateway = start(&agent, &run_dir, file, &route).await;
         post_run(gateway.data, "/chat").await;
         let run = run_dir.last_run().await;
         let listed: BTreeSet<_> = run["types"].as_array().expect("a list").iter().map(Value::to_string).collect();

@@ -137,11 +137,7 @@ struct Tap {
 
 /// Streams the rows of all runs of a tap, and with `follow` those of runs that begin from now on. Also streams how many
 /// runs it missed: a run does not wait for its readers.
-pub(super) fn tap(
-    captures: Arc<CaptureStore>,
-    place: Arc<TapPlace>,
-    follow: bool,
-) -> impl Stream<Item = Line> + Send {
+pub(super) fn tap(captures: Arc<CaptureStore>, place: Arc<TapPlace>, follow: bool) -> impl Stream<Item = Line> + Send {
     let tap = Tap { captures, place, follow, reading: VecDeque::new() };
     unfold(tap, |mut tap| async move {
         loop {

@@ -6,8 +6,11 @@
  *   `n` is the first row, `added` the types of events that the repair made
  */
 
-/** Repairs that make events. */
-const SUPPLIES = ["opener_supplied", "closer_supplied"];
+/** Repairs that make events, and the ends of their types. */
+const SUPPLIES = /** @type {Record<string, RegExp>} */ ({
+  opener_supplied: /_START(ED)?$/,
+  closer_supplied: /_(END|FINISHED)$/,
+});
 
 /** What a screen can show of a wait, and a person can feel. */
 const LONG_WAIT_MS = 1_000;
@@ -69,8 +72,8 @@ function countFindings(tallies, findings, { n, agent, client }) {
   for (const { label, help } of findings) {
     const tally = tallies.get(label) ?? { label, help, count: 0, n, added: new Set() };
     tally.count += 1;
-    if (SUPPLIES.includes(label))
-      for (const { type } of client) if (type !== null && type !== agent?.type) tally.added.add(type);
+    const supplied = SUPPLIES[label];
+    for (const { type } of client) if (type !== null && type !== agent?.type && supplied?.test(type)) tally.added.add(type);
     tallies.set(label, tally);
   }
 }

@@ -98,9 +98,11 @@ function findingSentence(kind, { label, help, count: times, n, added }) {
  * @returns {Sentence[]}
  */
 function foreignTypes({ agent, events_in }, { repairs }) {
-  const foreign = repairs.get("foreign_type");
-  if (foreign === undefined || foreign.count * 3 < events_in) return [];
-  return [{ level: "bad", text: say("verdict.wrong_dialect", { agent, count: count(foreign.count) }), row: foreign.n }];
+  const foreign = ["foreign_type", "ag_ui_name"].flatMap((label) => repairs.get(label) ?? []);
+  const times = foreign.reduce((sum, tally) => sum + tally.count, 0);
+  if (times === 0 || times * 3 < events_in) return [];
+  const row = Math.min(...foreign.map(({ n }) => n));
+  return [{ level: "bad", text: say("verdict.wrong_dialect", { agent, count: count(times) }), row }];
 }
 
 /**

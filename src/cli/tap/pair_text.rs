@@ -27,7 +27,8 @@ const SHOWN_BYTES: usize = 2048;
 const LARGE_BYTES: usize = 1_000_000;
 
 /// Cause and way out of what a tap misses.
-const EVICTED: &str = "the gateway evicted what tap had not read yet; read faster, or raise `inspect.bytes` or `inspect.runs`";
+const EVICTED: &str =
+    "the gateway evicted what tap had not read yet; read faster, or raise `inspect.bytes` or `inspect.runs`";
 
 /// Held events that are remembered.
 const MAX_HELD: usize = 256;
@@ -86,15 +87,19 @@ impl RunCounts {
 
     /// Returns whether so many events are of another dialect that they are no extension.
     fn is_foreign(&self, events_in: u64) -> bool {
-        self.repairs.get(EventRepair::ForeignType.label()).is_some_and(|count| count * 3 >= events_in)
+        let count = self.repaired(EventRepair::ForeignType) + self.repaired(EventRepair::AgUiName);
+        count > 0 && count * 3 >= events_in
+    }
+
+    fn repaired(&self, kind: EventRepair) -> u64 {
+        self.repairs.get(kind.label()).copied().unwrap_or(0)
     }
 
     /// Returns whether items had no start while others, that were started, had no end: mostly the same ones, under
     /// other ids.
     fn has_changing_ids(&self) -> bool {
-        let repaired = |kind: EventRepair| self.repairs.get(kind.label()).copied().unwrap_or(0);
-        let opened = repaired(EventRepair::OpenerSupplied);
-        let is_left_open = repaired(EventRepair::CloserSupplied) > opened;
+        let opened = self.repaired(EventRepair::OpenerSupplied);
+        let is_left_open = self.repaired(EventRepair::CloserSupplied) > opened;
         opened > 0 && (is_left_open || self.losses.contains_key(EventLoss::StrayBoundary.label()))
     }
 }

@@ -70,13 +70,7 @@ impl TapWriter {
     }
 
     /// Writes that the gateway no longer keeps a run, of which the rows after `last_row` were not read.
-    pub(super) fn write_gone(
-        &mut self,
-        out: &mut dyn Write,
-        key: RunKey,
-        last_row: u64,
-        line: &str,
-    ) -> io::Result<()> {
+    pub(super) fn write_gone(&mut self, out: &mut dyn Write, key: RunKey, last_row: u64, line: &str) -> io::Result<()> {
         match self {
             TapWriter::Text(text) => writeln!(out, "{}", text.format_gone(key.id, last_row)),
             TapWriter::Json => writeln!(out, "{}", escape_json(line)),

@@ -106,10 +106,10 @@ async fn tap_shows_the_run_that_is_chosen() {
     assert!(errors.contains("no kept run is `r9`; the latest are #3 7, #2 r2, #1 r1"), "{errors}");
 
     // A run that is kept already is shown without --kept, too, and others are not.
-    let mut tap = Tap::start(&setup, &mut gateway, &["--run", "r2"]).await;
+    let mut tap = Tap::start(&setup, &mut gateway, &["--route", "c*", "--run", "r2"]).await;
     assert_eq!(tap.next_run().await.1["id"], 2);
     assert_eq!(tap.interrupt().await, "");
-    let tap = Tap::start(&setup, &mut gateway, &["--run", "r9"]).await;
+    let tap = Tap::start(&setup, &mut gateway, &["--route", "ch*", "--run", "r9"]).await;
     let errors = tap.interrupt().await;
     assert!(errors.contains("no kept run is `r9`; waiting for it; the latest are #3 7"), "{errors}");
 }
