@@ -363,6 +363,27 @@ test("says that a run was evicted while its rows were read", () => {
   assert.ok(sentences.some((text) => /evicted this run .* later rows are missing/.test(text)), sentences.join("\n"));
 });
 
+test("names a wrong dialect, also if its names are understood, and the events that a repair made", () => {
+  const run = { ...summaryOf(1, NOW), agent: "hai", events_in: 5 };
+  const verdict = (...labels) => {
+    const book = new RowBook();
+    const client = ["X_START", "X_CONTENT", "X_END"].map((type) => ({ type, data: "{}" }));
+    book.add(labels.map((label, at) => ({ n: at + 1, at_ms: 0, agent: { type: "A", data: "{}" }, client, canonical: ["C"], cause: "split", seed: null,
+      carried: [], repairs: [{ label, help: label }], losses: [], note: null })));
+    return { sentences: verdictOf(run, book).map(({ text }) => text).join(" "), book };
+  };
+  const wrong = /events are of another dialect than hai/;
+  assert.match(verdict("foreign_type", "ag_ui_name").sentences, wrong);
+  assert.match(verdict("ag_ui_name", "ag_ui_name").sentences, wrong);
+  assert.doesNotMatch(verdict("ag_ui_name").sentences, wrong);
+  assert.match(verdict("opener_supplied").sentences, /opener_supplied \(X_START\)/);
+  assert.match(verdict("closer_supplied").sentences, /closer_supplied \(X_END\)/);
+  // Rows are found by the names of both sides, as in the list of runs and in `tap`.
+  const { book } = verdict("opener_supplied");
+  const found = (text) => book.rows.filter(parseFilter(text, ROW_LANGUAGE).test).length;
+  assert.deepEqual(["type:A", "type:x_end", "type:C"].map(found), [1, 1, 0]);
+});
+
 test("counts one thing and several", () => {
   assert.equal(say("rows.count", { rows: "1" }), "1 row");
   assert.equal(say("rows.filtered", { lines: "1,000", rows: 2 }), "1,000 lines of 2 rows");

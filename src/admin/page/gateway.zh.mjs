@@ -244,7 +244,8 @@ export default {
   "{} breaks the rule that {} ({}).": "{} 违反了规则“{}”（{}）。",
 
   "The run took longer than {} (`run_limits.duration` of the route).": "运行超过 {}（路由的 `run_limits.duration`）。",
-  "The run has more than {} {} (`run_limits.{}` of the route).": "运行超过 {} 个 {}（路由的 `run_limits.{}`）。",
+  "The run has more than {} events (`run_limits.events` of the route).": "运行超过 {} 个事件（路由的 `run_limits.events`）。",
+  "The run has more than {} bytes (`run_limits.bytes` of the route).": "运行超过 {} 字节（路由的 `run_limits.bytes`）。",
   "none of {} events is known to the dialect `{}`; they look like `{}`: set `agent: {}`, and name its file in `dialect_files`":
     "{} 个事件都不为方言 `{}` 所知；它们像是 `{}`：请设置 `agent: {}`，并在 `dialect_files` 中写明其文件",
   "none of {} events is known to the dialect `{}`; they look like `{}`: set `agent: {}`":

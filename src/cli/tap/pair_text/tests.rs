@@ -104,6 +104,32 @@ fn the_end_says_that_ids_change_only_if_started_items_are_left_open() {
 }
 
 #[test]
+fn the_end_names_a_wrong_dialect_if_many_events_are_of_another() {
+    let found = |label: &str| CountLine { label: label.to_owned(), help: String::new(), rule: None };
+    let end = |repairs: &[&str]| {
+        let mut counts = RunCounts::default();
+        let repairs = repairs.iter().map(|label| found(label)).collect();
+        counts.add(&RowLine { repairs, ..RowLine::default() });
+        let run = RunLine { agent: "hai".to_owned(), events_in: 5, ..RunLine::default() };
+        let text = PairText { columns: 90, colored: false, side: TapSide::Both }.format_end(&run, &counts).join("\n");
+        text.contains("many events of another dialect than hai: `agent` of the route is probably wrong")
+    };
+    assert!(end(&["foreign_type", "foreign_type"]));
+    // AG-UI's names are understood, and are of another dialect all the same.
+    assert!(end(&["ag_ui_name", "ag_ui_name"]) && end(&["ag_ui_name", "foreign_type"]));
+    assert!(!end(&["ag_ui_name"]) && !end(&["unknown_type", "unknown_type"]) && !end(&[]));
+}
+
+#[test]
+fn what_was_evicted_is_named_with_its_number() {
+    let text = PairText { columns: 90, colored: false, side: TapSide::Both };
+    let why = "the gateway evicted what tap had not read yet; read faster, or raise `inspect.bytes` or `inspect.runs`";
+    assert_eq!(text.format_missed(1), format!("-    missed 1 run: {why}"));
+    assert_eq!(text.format_missed(3), format!("-    missed 3 runs: {why}"));
+    assert_eq!(text.format_gone(7, 1), format!("#7 is cut after 1 row: {why}"));
+}
+
+#[test]
 fn reasons_are_explained_once_and_wrapped() {
     let row = RowLine {
         cause: "changed".to_owned(),
