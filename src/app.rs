@@ -186,6 +186,9 @@ fn find_predecessor(run_dir: Option<&Path>, start: StartMode) -> Result<Option<P
                 .to_owned(),
         )),
         (StartMode::Upgrade, _, Some(run_dir)) => Predecessor::connect(run_dir).map(Some),
+        (StartMode::NewSockets, _, Some(run_dir)) if admin::is_draining(run_dir) => {
+            Err(StartError::ShuttingDown(run_dir.to_owned()))
+        }
         (StartMode::NewSockets, _, Some(run_dir)) => Err(StartError::Running(run_dir.to_owned())),
         (StartMode::Upgrade, Some(run_dir), None) => {
             internal_event::NoPreviousProcess { run_dir }.emit();

@@ -36,6 +36,10 @@ impl ProcessHandle {
         self.shutdown.send_if_modified(|first| first.is_none() && first.replace(command).is_none());
     }
 
+    pub(crate) fn is_shutting_down(&self) -> bool {
+        self.shutdown.borrow().is_some()
+    }
+
     pub(crate) async fn wait_for_shutdown(&self) -> ShutdownCommand {
         let mut shutdown = self.shutdown.subscribe();
         let command = shutdown.wait_for(Option::is_some).await.ok().and_then(|command| *command);

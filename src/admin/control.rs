@@ -45,8 +45,13 @@ fn respond(result: Result<String, String>, failure: StatusCode) -> (StatusCode, 
 }
 
 async fn reload(State(control): State<AdminState>) -> (StatusCode, String) {
-    respond(control.process.reload_and_wait().await, StatusCode::UNPROCESSABLE_ENTITY)
+    let reloaded = control.process.reload_and_wait().await;
+    let note = if control.process.is_shutting_down() { SHUTTING_DOWN } else { "" };
+    respond(reloaded.map(|text| text + note), StatusCode::UNPROCESSABLE_ENTITY)
 }
+
+/// What follows the result of a reload that the next process does not have from this one.
+const SHUTTING_DOWN: &str = "; this gateway is shutting down: the next one reads the file when it starts";
 
 async fn log_level() -> String {
     format!("{}\n", log::level())

@@ -24,4 +24,4 @@ pub(crate) use probe::{ProbeTarget, probe};
 pub(crate) use socket::{
     AdminResponse, AdminSocket, UPGRADE_SOCKET_NAME, is_alive, prepare_run_dir, send_request, serve,
 };
-pub(crate) use status::router;
+pub(crate) use status::{is_draining, router};

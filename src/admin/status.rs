@@ -1,5 +1,6 @@
 //! `/livez`, `/readyz`, `/metrics` and `/drain/wait`.
 
+use super::socket::send_request;
 use crate::net::SwapCell;
 use crate::policy::RequestPolicy;
 use crate::proxy::{Cluster, Lifecycle, LifecyclePhase};
@@ -10,10 +11,15 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use std::fmt::Write;
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Content type of the Prometheus text format.
 const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// The answer of `/readyz` while the process shuts down.
+const DRAINING: &str = "draining\n";
 
 #[derive(Clone)]
 struct StatusState {
@@ -44,7 +50,7 @@ async fn readyz(State(status): State<StatusState>, RawQuery(query): RawQuery) ->
     let policy = status.policy.load();
     let unusable = policy.auth.routes_without_keys();
     let (code, summary) = match (draining, unusable.is_empty()) {
-        (true, _) => (StatusCode::SERVICE_UNAVAILABLE, "draining\n"),
+        (true, _) => (StatusCode::SERVICE_UNAVAILABLE, DRAINING),
         (false, false) => (StatusCode::SERVICE_UNAVAILABLE, "a route has no keys yet; see /readyz?verbose\n"),
         (false, true) => (StatusCode::OK, "ok\n"),
     };
@@ -68,6 +74,12 @@ async fn readyz(State(status): State<StatusState>, RawQuery(query): RawQuery) ->
     upstreams.iter().for_each(|(good, text)| line(*good, text));
     report.push_str(if code == StatusCode::OK { "ready\n" } else { "not ready\n" });
     (code, report).into_response()
+}
+
+/// Returns whether the process that responds on the socket in `run_dir` is shutting down.
+pub(crate) fn is_draining(run_dir: &Path) -> bool {
+    let answer = send_request(run_dir, "GET", "/readyz", Some(Duration::from_secs(5)));
+    answer.is_ok_and(|answer| answer.body.starts_with(DRAINING))
 }
 
 /// Responds once draining has begun and no run is open. The pre-stop hook of an agent waits for this.

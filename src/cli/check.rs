@@ -28,7 +28,7 @@ Examples:
   diglot check --test openai-chat
 
 --against takes the route of the same name, or the only one with the dialects of the recording, and needs no network. What the agent sent \
-stays as recorded.
+stays as recorded. The body of the agent's request is compared if the recording has it (`record --full`); its path and headers are not recorded.
 
 Secrets in the output of `diglot config` are masked: fill them in before you check it.
 
@@ -49,8 +49,8 @@ pub(super) struct CheckArgs {
     #[arg(long)]
     strict: bool,
 
-    /// Translate each recording of this folder as the configuration has it, and print what its client would see
-    /// differently
+    /// Translate each recording of this folder as the configuration has it, and print what its client and its agent
+    /// would get differently
     #[arg(long, value_name = "FOLDER", conflicts_with = "format")]
     against: Option<PathBuf>,
 
@@ -165,10 +165,18 @@ fn check_files(file: &Path, is_test: bool) -> Vec<CheckedFile> {
     let text = read.as_ref().map_or_else(|_| "".into(), |bytes| String::from_utf8_lossy(bytes));
     let kind = FileKind::classify(&text);
     match (kind, is_test) {
+        (FileKind::Empty, false) if read.is_ok() => {
+            let message = "the file is empty";
+            let hint = "a configuration begins with `routes:`, and a dialect file with `name:` and `events:`";
+            let problem = ConfigProblem { hint: Some(hint.to_owned()), ..ConfigProblem::for_path(file, message) };
+            return vec![CheckedFile { file: file.to_owned(), problems: vec![problem], ..CheckedFile::default() }];
+        }
         // Rather than the keys of a configuration that a stream has not.
         (FileKind::Other, false) if is_recording(&text) => return vec![check_dialect_file(file, read, false)],
         (FileKind::Dialect, false) => return vec![check_dialect_file(file, read, false)],
-        (FileKind::Dialect | FileKind::Other, true) => return vec![check_dialect_file(file, read, true)],
+        (FileKind::Dialect | FileKind::Other | FileKind::Empty, true) => {
+            return vec![check_dialect_file(file, read, true)];
+        }
         _ => {}
     }
     let (problems, config) = admin::check_config(file, read);
@@ -189,24 +197,26 @@ fn check_files(file: &Path, is_test: bool) -> Vec<CheckedFile> {
 
 fn check_dialect_file(file: &Path, read: Result<Vec<u8>, ConfigProblems>, is_test: bool) -> CheckedFile {
     let mut checked = CheckedFile { file: file.to_owned(), ..CheckedFile::default() };
-    let dialect = match read.and_then(|bytes| load::compile_dialect_file(file, &bytes)) {
-        Ok(dialect) => dialect,
+    let compiled = read.and_then(|bytes| Ok((load::compile_dialect_file(file, &bytes)?, bytes)));
+    let (dialect, bytes) = match compiled {
+        Ok(compiled) => compiled,
         Err(problems) => {
             checked.problems = problems.as_slice().to_vec();
             return checked;
         }
     };
-    let file = file.display();
+    let path = file.display();
     let examples = with_plural(dialect.examples.len(), "example");
     checked.summary = match (dialect.examples.len(), is_test) {
-        (0, _) => vec![format!("{file}: ok, but it has no examples; add some under `tests:`")],
+        (0, _) => vec![format!("{path}: ok, but it has no examples; add some under `tests:`")],
         (_, false) => {
             let name = &dialect.dialect.name;
-            vec![format!("{file}: ok, the dialect file of `{name}`; --test runs its {examples}")]
+            vec![format!("{path}: ok, the dialect file of `{name}`; --test runs its {examples}")]
         }
         (_, true) => {
-            checked.failed_examples = check_examples::run(dialect);
-            checked.failed_examples.is_empty().then(|| format!("{file}: {examples} passed")).into_iter().collect()
+            let results = check_examples::run(dialect, file, &String::from_utf8_lossy(&bytes));
+            (checked.problems, checked.failed_examples) = (results.warnings, results.failures);
+            checked.failed_examples.is_empty().then(|| format!("{path}: {examples} passed")).into_iter().collect()
         }
     };
     checked

@@ -1,5 +1,6 @@
 //! The examples of dialect files, for `diglot check --test`.
 
+use super::example_coverage::ExampleCoverage;
 use super::stream_failure;
 use crate::codec::sse::SseLimits;
 use crate::config::dialect_file::{DialectExample, DialectFile, ExampleInput};
@@ -55,19 +56,33 @@ impl ExampleFailure {
     }
 }
 
-/// Runs the examples of a file. Returns those that differ.
-pub(super) fn run(file: DialectFile) -> Vec<ExampleFailure> {
+/// The results of all examples of a file.
+pub(super) struct ExampleResults {
+    pub(super) failures: Vec<ExampleFailure>,
+    /// what no example uses
+    pub(super) warnings: Vec<ConfigProblem>,
+}
+
+/// Runs the examples of a file with this text.
+pub(super) fn run(file: DialectFile, path: &Path, text: &str) -> ExampleResults {
+    let mut coverage = ExampleCoverage::new(&file);
     let agent = PeerDialect::new(intern_file_dialect(file.dialect));
-    file.examples.iter().filter_map(|example| find_difference(example, agent)).collect()
+    let failures = file.examples.iter().filter_map(|example| find_difference(example, agent, &mut coverage)).collect();
+    let warnings = agent.dialect.mapping.map(|mapping| coverage.find_unused(mapping, path, text));
+    ExampleResults { failures, warnings: warnings.unwrap_or_default() }
 }
 
 /// Runs one example and returns where it differs first.
-fn find_difference(example: &DialectExample, agent: PeerDialect) -> Option<ExampleFailure> {
+fn find_difference(
+    example: &DialectExample,
+    agent: PeerDialect,
+    coverage: &mut ExampleCoverage,
+) -> Option<ExampleFailure> {
     let mut reasons = Vec::new();
     let values = |events: &[Json<'_>]| events.iter().map(to_value).collect::<Vec<_>>();
     let (expected, actual) = match &example.input {
         ExampleInput::Stream { bytes, events, keep } => {
-            let (mut expected, mut run) = (values(events), translate_stream(bytes, example, agent));
+            let (mut expected, mut run) = (values(events), translate_stream(bytes, example, agent, coverage));
             if let Some(keep) = keep {
                 // Behind the events, however many there are.
                 let length = expected.len().max(run.events.len());
@@ -133,7 +148,12 @@ struct ExampleRun {
 }
 
 /// Translates the agent's bytes into AG-UI's events.
-fn translate_stream(bytes: &str, example: &DialectExample, agent: PeerDialect) -> ExampleRun {
+fn translate_stream(
+    bytes: &str,
+    example: &DialectExample,
+    agent: PeerDialect,
+    coverage: &mut ExampleCoverage,
+) -> ExampleRun {
     let ids = RunIds::new("t1", "r1");
     let client = PeerDialect::new(&AG_UI);
     let thread = thread_values(example, agent);
@@ -145,16 +165,22 @@ fn translate_stream(bytes: &str, example: &DialectExample, agent: PeerDialect) -
     if let Err(error) = done {
         stream.fail(RejectionKind::from(&error).code(), &stream_failure::message(&error), NOW, &mut out);
     }
-    let names = agent.dialect.mapping.map(|mapping| mapping.thread_names.as_slice()).unwrap_or_default();
+    let trace = stream.report_mut().trace.take().unwrap_or_default();
+    let mapping = agent.dialect.mapping;
+    mapping.iter().for_each(|mapping| coverage.add_stream(bytes, mapping));
+    let names = mapping.map(|mapping| mapping.thread_names.as_slice()).unwrap_or_default();
     let kept = names.iter().zip(stream.take_thread_values().unwrap_or_default());
     let kept = kept.filter_map(|(name, value)| Some((name.to_string(), to_value(&value?)))).collect();
-    let trace = stream.report_mut().trace.take().unwrap_or_default();
-    let reasons = trace.entries.iter().filter_map(|entry| match entry {
-        TraceEntry::Mapped(frame) if frame.is_unknown => Some(match frame.describe_lines() {
-            Some(lines) => format!("the rule of {lines} finds no value in the frame"),
-            None => "no rule applies to the frame".to_owned(),
-        }),
-        _ => None,
+    let frames = || {
+        trace.entries.iter().filter_map(|entry| match entry {
+            TraceEntry::Mapped(frame) => Some(frame),
+            _ => None,
+        })
+    };
+    frames().for_each(|frame| coverage.add_frame(frame));
+    let reasons = frames().filter(|frame| frame.is_unknown).map(|frame| match frame.describe_lines() {
+        Some(lines) => format!("the rule of {lines} finds no value in the frame"),
+        None => "no rule applies to the frame".to_owned(),
     });
     ExampleRun { events: read_events(&out), kept: Value::Object(kept), reasons: reasons.collect() }
 }

@@ -1,6 +1,6 @@
-//! `check --against`: what clients of recorded runs would see differently under a changed configuration.
+//! `check --against`: what clients and agents of recorded runs would get differently under a changed configuration.
 
-use super::event_diff::{EventDifference, compare_events, read_events};
+use super::event_diff::{EventDifference, compare_events, compare_requests, read_events};
 use super::output::{CliExit, CliFailure, CliResult, print_error, print_line, with_plural};
 use super::recorded_agent::read_recording_file;
 use super::stream_failure;
@@ -11,6 +11,7 @@ use crate::error::RejectionKind;
 use crate::event::Json;
 use crate::inspect::{CaptureStep, RECORDING_START, RecordedRun, ReplayedStream, StreamSettings};
 use crate::translate::{AllowedTools, ConversationState, request};
+use serde_json::Value;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -80,11 +81,16 @@ fn is_recording(path: &Path) -> bool {
 fn compare(config: &Config, run: &RecordedRun) -> Result<(String, Vec<EventDifference>), String> {
     let route = find_route(config, run)?;
     let settings = route_settings(config, route, run)?;
-    let conversation = conversation(&settings, run)?;
+    let (conversation, request) = conversation(&settings, run)?;
     let unreadable = |_| "the client's stream cannot be read as events".to_owned();
     let recorded = read_events(&run.client_bytes()).map_err(unreadable)?;
     let now = read_events(&translate(&settings, conversation, run)).map_err(unreadable)?;
-    Ok((route.name.clone(), compare_events(&recorded, &now, &mut None)))
+    let recorded_request = run.agent_request.as_deref();
+    let requests =
+        recorded_request.zip(request.as_deref()).map(|(before, after)| (to_value(before), to_value(after.as_bytes())));
+    let differences = requests.and_then(|(before, after)| compare_requests(&before, &after));
+    let differences = differences.into_iter().chain(compare_events(&recorded, &now, &mut None));
+    Ok((route.name.clone(), differences.collect()))
 }
 
 /// Finds the route of the same name, or the only one with the same dialects.
@@ -122,13 +128,18 @@ fn route_settings(config: &Config, route: &RouteConfig, run: &RecordedRun) -> Re
     Ok(StreamSettings { framing, frame_token, thread, ..settings })
 }
 
-/// Returns what would be known of the thread's earlier runs, which depends on the dialects if there is a request.
-fn conversation(settings: &StreamSettings, run: &RecordedRun) -> Result<ConversationState, String> {
-    let Some(body) = &run.client_request else { return Ok(run.conversation()) };
+fn to_value(body: &[u8]) -> Value {
+    serde_json::from_slice(body).unwrap_or_else(|_| Value::from(String::from_utf8_lossy(body)))
+}
+
+/// Returns what would be known of the thread's earlier runs, which depends on the dialects if there is a request, and
+/// the request's body for the agent.
+fn conversation(settings: &StreamSettings, run: &RecordedRun) -> Result<(ConversationState, Option<String>), String> {
+    let Some(body) = &run.client_request else { return Ok((run.conversation(), None)) };
     let tools = settings.tools.as_deref();
     let thread = |_: &Json<'_>| (!settings.thread.is_lost).then(|| settings.thread.values.clone());
     request::translate_input(body, settings.client, settings.agent, &settings.ids, tools, false, &thread)
-        .map(|translated| translated.conversation)
+        .map(|translated| (translated.conversation, Some(translated.body)))
         .map_err(|refusal| format!("the client's request would be refused: {refusal}"))
 }
 

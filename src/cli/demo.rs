@@ -107,10 +107,12 @@ fn describe_start_error(error: &(dyn std::error::Error + 'static)) -> String {
         "status" => "--status",
         _ => "--inspector",
     };
+    // The program as it was started, which `make demo` does with its path.
+    let program = std::env::args().next().unwrap_or_else(|| "diglot".to_owned());
     format!(
         "cannot listen on {address} ({option}): {error}; free it or name other addresses with --listen, --status and \
          --inspector:\n  \
-         make demo ARGS=\"--listen 127.0.0.1:9090 --status 127.0.0.1:9091 --inspector 127.0.0.1:9092\""
+         {program} demo --listen 127.0.0.1:9090 --status 127.0.0.1:9091 --inspector 127.0.0.1:9092"
     )
 }
 

@@ -30,9 +30,23 @@ pub(super) struct RunTolerance {
 /// One difference. Events are counted from 1.
 #[derive(Debug, PartialEq)]
 pub(super) enum EventDifference {
-    Missing { at: usize, event: Value },
-    Added { at: usize, event: Value },
-    Changed { at: usize, kind: String, members: Vec<MemberDifference> },
+    Missing {
+        at: usize,
+        event: Value,
+    },
+    Added {
+        at: usize,
+        event: Value,
+    },
+    Changed {
+        at: usize,
+        kind: String,
+        members: Vec<MemberDifference>,
+    },
+    /// of the request that the agent gets
+    Request {
+        members: Vec<MemberDifference>,
+    },
 }
 
 #[derive(Debug, PartialEq)]
@@ -80,6 +94,13 @@ pub(super) fn compare_events(
         (from, to) = (one + 1, other + 1);
     }
     differences
+}
+
+/// Returns the difference between two requests to an agent.
+pub(super) fn compare_requests(before: &Value, after: &Value) -> Option<EventDifference> {
+    let mut members = Vec::new();
+    compare_values(Some(before), Some(after), "", &mut None, &mut members);
+    (!members.is_empty()).then_some(EventDifference::Request { members })
 }
 
 /// Compares events between two pairs that are equal. Those of one type that stand at the same place are one event that
@@ -255,13 +276,17 @@ impl fmt::Display for EventDifference {
                 write!(f, "  ~ event {at} {kind}")?;
                 members.iter().try_for_each(|member| write!(f, "\n      {member}"))
             }
+            EventDifference::Request { members } => {
+                f.write_str("  ~ request to the agent")?;
+                members.iter().try_for_each(|member| write!(f, "\n      {member}"))
+            }
         }
     }
 }
 
 impl fmt::Display for MemberDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let path = if self.path.is_empty() { "the event" } else { &self.path };
+        let path = if self.path.is_empty() { "the whole" } else { &self.path };
         match (&self.before, &self.after) {
             (Some(before), Some(after)) => write!(f, "{path}: {} -> {}", printable(before), printable(after)),
             (Some(before), None) => write!(f, "{path}: {} -> gone", printable(before)),

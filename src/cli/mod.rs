@@ -42,6 +42,7 @@ mod explain_route;
 mod frame_sink;
 mod stream_failure;
 mod check_recordings;
+mod example_coverage;
 mod check_examples;
 mod check;
 mod translate_recording;

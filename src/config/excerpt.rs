@@ -22,7 +22,7 @@ impl ConfigProblem {
     }
 
     /// Adds the source line of a dialect file, whose words such as `key` and `token` are mostly the agent's.
-    pub(super) fn with_dialect_excerpt(mut self, source: &str) -> ConfigProblem {
+    pub(crate) fn with_dialect_excerpt(mut self, source: &str) -> ConfigProblem {
         let Some(number) = self.line else { return self };
         let above = usize::try_from(number).unwrap_or(usize::MAX).saturating_sub(1);
         let line = source.lines().nth(above).filter(|line| !line.trim().is_empty() && !may_hold_password(line));

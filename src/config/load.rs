@@ -45,13 +45,18 @@ pub(super) fn load_with(path: &Path, bytes: &[u8], with: LoadContext<'_>) -> Res
 }
 
 fn load_text(name: &str, text: &str, with: LoadContext<'_>) -> Result<LoadedConfig, ConfigProblems> {
-    if FileKind::classify(text) == FileKind::Dialect {
-        let problem = ConfigProblem::for_file(name, "this is a dialect file, not a configuration");
-        let hint = "name it in `dialect_files:` of a configuration, and its `name` as `agent` of a route there";
-        return Err(problem.with_hint(hint).into());
-    }
+    refuse_dialect_file(name, text)?;
     let (file, (config, warnings)) = parse_and_check::<ConfigFile, _>(name, text, with, check::check)?;
     Ok(LoadedConfig { config, warnings, file })
+}
+
+fn refuse_dialect_file(name: &str, text: &str) -> Result<(), ConfigProblems> {
+    if FileKind::classify(text) != FileKind::Dialect {
+        return Ok(());
+    }
+    let problem = ConfigProblem::for_file(name, "this is a dialect file, not a configuration");
+    let hint = "name it in `dialect_files:` of a configuration, and its `name` as `agent` of a route there";
+    Err(problem.with_hint(hint).into())
 }
 
 /// Checks `text`, with `name` as its file name. Resolves relative file names against the current directory.
@@ -130,6 +135,7 @@ impl AdminEndpointsConfig {
 }
 
 fn load_endpoints(name: &str, text: &str, with: LoadContext<'_>) -> Result<AdminEndpointsConfig, ConfigProblems> {
+    refuse_dialect_file(name, text)?;
     parse_and_check::<AdminEndpointsSpec, _>(name, text, with, check::check_admin_endpoints)
         .map(|(_, (status, run_dir))| AdminEndpointsConfig { status, run_dir })
 }

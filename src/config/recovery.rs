@@ -9,6 +9,7 @@ use super::source::FileRepairs;
 use super::spanned_tree::{MapEntry, TreeNode};
 use super::tree_reader::{self, TreeError, TreeMistake};
 use super::yaml_errors::{KeySuggestion, explain_duplicate_key, explain_mistake, explain_syntax, explain_unknown_key};
+use super::yaml_hints::is_known_key;
 
 /// The maximum number of mistakes corrected in one pass.
 const MAX_MISTAKES: usize = 100;
@@ -24,7 +25,7 @@ pub(super) fn read<T: DeserializeOwned>(name: &str, text: &str, options: &Option
     let unreadable = |problem| RecoveredFile { value: None, problems: vec![problem], repairs: FileRepairs::default() };
     let tree = match TreeNode::parse(text, options) {
         Ok(tree) => tree,
-        Err(error) => return unreadable(explain_syntax(name, text, error.without_snippet())),
+        Err(error) => return unreadable(explain_syntax(name, text, error.without_snippet(), is_known_key)),
     };
     // For example, a ConfigMap that contains a configuration.
     if let (Some(_), Some(kind)) = (tree.entry("apiVersion"), tree.entry("kind")) {

@@ -42,7 +42,7 @@ pub(super) enum KeySuggestion {
 
 // Syntax problems have no excerpt: a line that cannot be parsed may contain a secret anywhere.
 
-pub(super) fn explain_syntax(name: &str, text: &str, mut error: &Error) -> ConfigProblem {
+pub(super) fn explain_syntax(name: &str, text: &str, mut error: &Error, is_key: yaml_hints::KeyTest) -> ConfigProblem {
     // The mistake is in the anchor's text.
     while let Error::AliasError { error: inner, .. } = error {
         error = inner;
@@ -50,7 +50,8 @@ pub(super) fn explain_syntax(name: &str, text: &str, mut error: &Error) -> Confi
     let position = error.location().and_then(SourcePosition::from_location);
     let (message, hint) = match error {
         Error::ExternalMessage { msg, .. } => {
-            if let Some(found) = position.and_then(|position| yaml_hints::hint_for_syntax_error(text, position, msg)) {
+            let hint_at = |position| yaml_hints::hint_for_syntax_error(text, position, msg, is_key);
+            if let Some(found) = position.and_then(hint_at) {
                 return explain_hint(name, "", found);
             }
             (format!("this is not YAML: {msg}"), syntax_hint(msg))
@@ -74,6 +75,10 @@ pub(super) fn explain_syntax(name: &str, text: &str, mut error: &Error) -> Confi
         Error::Budget { .. } => (
             "the file is nested too deeply or repeats itself too often".to_owned(),
             Some("use fewer levels and aliases: few files are deeper than ten levels"),
+        ),
+        Error::UnsupportedTag { .. } => (
+            "a word that begins with `!` is a YAML tag, which has no meaning here".to_owned(),
+            Some("remove it, or put a text that begins with `!` in quotes"),
         ),
         other => (
             format!("this cannot be read: {}", UserMessageFormatter.format_message(other)),
@@ -170,6 +175,7 @@ fn syntax_hint(message: &str) -> Option<&'static str> {
             "quote a value that contains `: `, or check the indentation; the line above may be missing its `: `",
         ),
         ("tab", "indent with spaces; YAML does not allow tabs"),
+        ("unclosed quote", "close it, on the same line if it was opened there; a `\"` inside double quotes is `\\\"`"),
         ("quoted scalar", "a quote here or above is not closed, or a `\\` in double quotes needs to be `\\\\`"),
         ("unclosed bracket", "close it, or quote a text that begins with `[` or `{`"),
         ("unexpected character: `\\u", "remove the control character, or write it as an escape in double quotes"),
@@ -177,8 +183,8 @@ fn syntax_hint(message: &str) -> Option<&'static str> {
         ("recursion limit", "use fewer levels: few files are deeper than ten"),
         (
             "flow mapping",
-            "between `{` and `}`, quote a value that contains `{` or `}`, such as \"${NAME}\" or \"/runs/{id}\", and put a \
-             comma between the keys",
+            "between `{` and `}`, quote a value that contains `{`, `}` or `: `, such as \"${NAME}\" or \"/runs/{id}\", and \
+             put a comma between the keys",
         ),
         (
             "flow sequence",

@@ -1,5 +1,5 @@
 //! Hints for typos that YAML reads as something else: a key without a colon, a dash without a space, a tab, `#` before
-//! a value, typographic quotes.
+//! a value, typographic quotes, a brace that is not closed or begins a text.
 //!
 //! Hints quote only known keys, because the rest of the line may be a secret.
 
@@ -15,29 +15,48 @@ pub(super) struct YamlHint {
     pub(super) hint: String,
 }
 
+/// Number of lines above the place where the parser stopped that may have the brace that is not closed.
+const BRACE_LINES: u64 = 3;
+
+/// Tells whether a word is a key of some mapping of a file.
+pub(super) type KeyTest = fn(&str) -> bool;
+
 /// Returns a hint for a parser error with this `message`, which occurred at `stopped`.
-pub(super) fn hint_for_syntax_error(text: &str, stopped: SourcePosition, message: &str) -> Option<YamlHint> {
+pub(super) fn hint_for_syntax_error(
+    text: &str,
+    stopped: SourcePosition,
+    message: &str,
+    is_key: KeyTest,
+) -> Option<YamlHint> {
     let at = YamlLine::nth(text, stopped.line)?;
     if message.contains("tab") {
         return tab_hint(text, stopped, message);
     }
     if message.contains("simple key expected") {
-        return at.missing_colon();
+        return at.missing_colon(is_key);
     }
     if message.contains("mapping values are not allowed") {
         let above =
             (1..stopped.line).rev().filter_map(|line| YamlLine::nth(text, line)).find(|line| !line.is_blank())?;
-        return above.missing_colon().or_else(|| above.missing_dash_blank());
+        return above.missing_colon(is_key).or_else(|| above.missing_dash_blank(is_key));
     }
-    if message.contains("did not find expected '-'") { at.missing_dash_blank() } else { None }
+    if message.contains("did not find expected ',' or '}'") || message.contains("did not find expected key") {
+        let before: String = at.text.chars().take(zero_based(stopped.column)).collect();
+        let is_in_value = before.contains('{') && at.text[before.len()..].starts_with(':');
+        let is_in_braces = message.contains("flow mapping") && !is_in_value;
+        let above = (stopped.line.saturating_sub(BRACE_LINES).max(1)..=stopped.line).rev().filter(|_| is_in_braces);
+        let open = || above.filter_map(|line| YamlLine::nth(text, line)).find_map(|line| line.open_brace());
+        return at.unquoted_brace(stopped.column).or_else(open);
+    }
+    if message.contains("did not find expected '-'") { at.missing_dash_blank(is_key) } else { None }
 }
 
 /// Returns a hint for a value whose shape is not `expected`.
 pub(super) fn hint_for_shape(text: &str, place: SourcePosition, expected: NodeShape) -> Option<YamlHint> {
     let line = YamlLine::nth(text, place.line)?;
     match expected {
-        NodeShape::Mapping => line.missing_colon(),
-        NodeShape::List => line.missing_dash_blank(),
+        NodeShape::Mapping => line.missing_colon(is_known_key),
+        NodeShape::List => line.missing_dash_blank(is_known_key),
         _ => None,
     }
 }
@@ -126,14 +145,14 @@ impl<'t> YamlLine<'t> {
     }
 
     /// Finds a key without a colon, or with no space after it.
-    fn missing_colon(&self) -> Option<YamlHint> {
+    fn missing_colon(&self, is_key: KeyTest) -> Option<YamlHint> {
         let inside = self.text.trim_start();
         let entry = inside.strip_prefix("- ").map_or(inside, str::trim_start);
         let is_name = |each: char| each.is_ascii_alphanumeric() || matches!(each, '_' | '-');
         let (key, rest) = entry.split_at(entry.find(|each| !is_name(each)).unwrap_or(entry.len()));
         let value = rest.strip_prefix('：').or_else(|| rest.strip_prefix(':')).unwrap_or(rest);
         let is_right = rest.starts_with(": ") || rest.starts_with(":\t");
-        if is_right || value.trim().is_empty() || !is_known_key(key) {
+        if is_right || value.trim().is_empty() || !is_key(key) {
             return None;
         }
         let example = if key == "client" { "ag-ui" } else { "…" };
@@ -144,10 +163,42 @@ impl<'t> YamlLine<'t> {
         })
     }
 
+    /// Finds a text that begins with a brace before `stopped`: braces around something that is no key and value.
+    fn unquoted_brace(&self, stopped: u64) -> Option<YamlHint> {
+        let before: String = self.text.chars().take(zero_based(stopped)).collect();
+        let begin = before.rfind('{')?;
+        let inside = self.text[begin..].split('}').next().unwrap_or_default();
+        let is_value = before[..begin].trim_end().ends_with([':', '-', ',', '[']);
+        let is_text = is_value && !inside.contains(": ") && inside.len() < self.text.len() - begin;
+        is_text.then(|| YamlHint {
+            position: SourcePosition { line: self.number, column: char_count(&before[..begin]) + 1 },
+            message: "a text that begins with `{` is not in quotes".to_owned(),
+            hint: "write quotes around the whole text: \"{…}\"".to_owned(),
+        })
+    }
+
+    /// Finds a brace that is not closed on its line.
+    fn open_brace(&self) -> Option<YamlHint> {
+        let mut open = Vec::new();
+        for (at, each) in self.text.char_indices() {
+            match each {
+                '{' => open.push(at),
+                '}' => drop(open.pop()),
+                _ => {}
+            }
+        }
+        let begin = open.pop()?;
+        Some(YamlHint {
+            position: SourcePosition { line: self.number, column: char_count(&self.text[..begin]) + 1 },
+            message: "this `{` is not closed, or a comma is missing between the keys behind it".to_owned(),
+            hint: "close it with `}`, and put a comma between two keys".to_owned(),
+        })
+    }
+
     /// Finds a list item without a space after the dash.
-    fn missing_dash_blank(&self) -> Option<YamlHint> {
+    fn missing_dash_blank(&self, is_key: KeyTest) -> Option<YamlHint> {
         let entry = self.text.trim_start().strip_prefix('-')?;
-        let key = entry.split(':').next().filter(|key| is_known_key(key))?;
+        let key = entry.split(':').next().filter(|key| is_key(key))?;
         Some(YamlHint {
             position: SourcePosition { line: self.number, column: self.column() },
             message: format!("this is not a list entry: there is no space between `-` and `{key}`"),
@@ -156,7 +207,8 @@ impl<'t> YamlLine<'t> {
     }
 }
 
-fn is_known_key(key: &str) -> bool {
+/// Tells whether a word is a key of a configuration.
+pub(super) fn is_known_key(key: &str) -> bool {
     keys_by_mapping().values().any(|keys| keys.contains(&key))
 }
 

@@ -25,6 +25,8 @@ pub(crate) struct RecordedRun {
     known: Value,
     /// the client's request, if both were recorded
     pub(crate) client_request: Option<Vec<u8>>,
+    /// the body that the agent got, if both were recorded
+    pub(crate) agent_request: Option<Vec<u8>>,
     /// each with its milliseconds since the run began
     pub(crate) items: Vec<(u64, RecordedItem)>,
     pub(crate) end: RecordingEnd,
@@ -134,6 +136,7 @@ impl RecordedRun {
             head,
             known: Value::Null,
             client_request: None,
+            agent_request: None,
             items: Vec::new(),
             end: RecordingEnd::Running,
         };
@@ -146,7 +149,7 @@ impl RecordedRun {
                     run.known = known;
                 }
                 RecordingLine::ClientRequest(body) => run.client_request = Some(body),
-                RecordingLine::AgentRequest(_) => {}
+                RecordingLine::AgentRequest(body) => run.agent_request = Some(body),
                 RecordingLine::Step { at_ms, step, bytes } => {
                     run.items.push((at_ms, RecordedItem::Step { step, bytes }));
                 }

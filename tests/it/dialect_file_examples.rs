@@ -77,6 +77,99 @@ fn examples_state_what_is_kept_and_what_becomes_of_errors() {
     assert!(err.contains(r#"; kept for the thread: session = "s-2", flow = "xxx"#) && err.contains("xx…"), "{err}");
 }
 
+/// A path that leads nowhere hides until the agent sends what the rule is for.
+#[test]
+fn rules_that_no_example_needs_are_warnings() {
+    const RULES: &str = r#"name: acme
+payload: body
+events:
+  - has: txt
+    emit: {type: TEXT_MESSAGE_CHUNK, delta: "{txt}"}
+  - has: $.falt
+    fail: {message: "{$.falt.why}"}
+  - when: {mood: sad}
+    emit: {type: CUSTOM, name: mood, value: sad}
+  - when: {event: oops}
+    fail: {}
+  - has: beat
+    ignore: true
+  - has: over
+    done: true
+tests:
+  - stream: |
+      event: text
+      data: {"body":{"txt":"Hi","mood":"glad"}}
+
+      data: {"body":{"over":1},"fault":{"why":"late"}}
+
+    events:
+      - {type: RUN_STARTED, threadId: t1, runId: r1}
+      - {type: TEXT_MESSAGE_START, messageId: r1-m1, role: assistant}
+      - {type: TEXT_MESSAGE_CONTENT, messageId: r1-m1, delta: Hi}
+      - {type: TEXT_MESSAGE_END, messageId: r1-m1}
+      - {type: RUN_FINISHED, threadId: t1, runId: r1}
+"#;
+    let test = |text: &str, more: &[&str]| {
+        let file = TempFile::new(text);
+        let Printed { code, out, err } = run(&[&["check", "--test", utf8(file.path())], more].concat(), "");
+        (code, out.replace(utf8(file.path()), "f"), err)
+    };
+    let (code, out, err) = test(RULES, &[]);
+    let expected = "f:6:3: warning: events[1]: no frame of the examples is for this rule: none has `$.falt`
+  hint: add an example with such a frame, so that the rule is tested, or correct the path
+  6 |   - has: $.falt
+    |   ^
+f:8:3: warning: events[2]: no frame of the examples is for this rule
+  hint: add an example with such a frame, so that the rule is tested
+  8 |   - when: {mood: sad}
+    |   ^
+f:10:3: warning: events[3]: no frame of the examples is for this rule: none has `event`
+  hint: add an example with such a frame, so that the rule is tested, or write `\"@event\"` for the `event:` line
+  10 |   - when: {event: oops}
+     |   ^
+f: 1 example passed
+";
+    assert_eq!((code, out.as_str()), (Some(0), expected), "{err}");
+    assert!(err.ends_with(": 3 warnings\n"), "{err}");
+    assert_eq!(test(RULES, &["--strict"]).0, Some(1));
+    let (_, out, _) = test(RULES, &["--format", "json"]);
+    assert!(out.contains("\"warning\"") && out.contains("\"events[1]\""), "{out}");
+    // The other way round, the line is not there.
+    let lines = RULES.replace("{event: oops}", "{\"@event\": oops}").replace("      event: text\n", "");
+    let (_, out, _) = test(&lines.replace("\"over\":1}", "\"over\":1},\"event\":\"x\""), &[]);
+    let hint = ": none has an `event:` line\n  hint: add an example with such a frame, so that the rule is tested, or write `$.event`";
+    assert!(out.contains(hint), "{out}");
+    // A payload that no frame has is one mistake.
+    let (code, out, err) = test(&RULES.replace("payload: body", "payload: bdy"), &[]);
+    let warning = "f:2:1: warning: payload: no frame of the examples has `bdy`, where all paths begin\n  hint: did you mean `body`?";
+    assert!(out.starts_with(warning) && err.contains(": 1 warning\n"), "{out}{err}");
+    assert_eq!(code, Some(1));
+    // Without a stream there is nothing to compare rules with.
+    let (_, out, err) = test(&RULES[..RULES.find("tests:").expect("examples")], &[]);
+    assert!(out.ends_with("it has no examples; add some under `tests:`\n") && err.is_empty(), "{out}{err}");
+}
+
+/// A variable is a text, but an agent's code is a number.
+#[test]
+fn variables_in_conditions_stand_for_numbers_and_booleans() {
+    let example = |frame: &str| {
+        format!(
+            "name: acme\nevents: [{{when: {{code: \"${{DIGLOT_NONE:-7}}\", ok: [\"${{DIGLOT_NONE:-true}}\"]}}, done: true}}]\ntests:\n  - stream: '{frame}'\n    \
+             events: [{{type: RUN_STARTED, threadId: t1, runId: r1}}, {{type: RUN_FINISHED, threadId: t1, runId: r1}}]\n"
+        )
+    };
+    for (frame, code) in [
+        (r#"data: {"code":7,"ok":true}"#, 0),
+        (r#"data: {"code":"7","ok":"true"}"#, 0),
+        (r#"data: {"code":8,"ok":true}"#, 1),
+        (r#"data: {"code":7,"ok":"yes"}"#, 1),
+    ] {
+        let file = TempFile::new(&example(frame));
+        let Printed { code: found, out, err } = run(&["check", "--test", utf8(file.path())], "");
+        assert_eq!(found, Some(code), "{frame} {out}{err}");
+    }
+}
+
 #[tokio::test]
 async fn the_mock_of_a_configuration_answers_with_the_error_of_its_file() {
     let plain = KEEPING.replace("events:\n  - when", "request: {body: {q: \"{@user_text}\"}}\nevents:\n  - when");

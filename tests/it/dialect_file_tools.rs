@@ -97,10 +97,22 @@ fn check_recognises_dialect_files() {
     let Printed { err, .. } = run(&["check", utf8(misspelt.path())], "");
     assert!(err.ends_with(": 1 problem\n"), "{err}");
     // Where a configuration is due.
-    for command in [["serve", "--config", path].as_slice(), &["config", path]] {
+    let [config, reload, inspect] =
+        [["config", path].as_slice(), &["reload", "--config", path], &["inspect", "url", "--config", path]];
+    for command in [["serve", "--config", path].as_slice(), config, reload, inspect] {
         let Printed { code, err, .. } = run(command, "");
         assert!(code == Some(78) && err.contains("this is a dialect file") && err.contains("dialect_files:"), "{err}");
     }
+    // Whatever a file without keys is for, and JSON, which is also YAML.
+    let empty = TempFile::new("# rules follow\n");
+    let Printed { code, out, .. } = run(&["check", utf8(empty.path())], "");
+    assert!(
+        code == Some(78) && out.contains("the file is empty") && out.contains("a dialect file with `name:`"),
+        "{out}"
+    );
+    let json = TempFile::new(r#"{"name":"acme","events":[{"has":"over","done":true}]}"#);
+    let Printed { code, out, .. } = run(&["check", utf8(json.path())], "");
+    assert!(code == Some(0) && out.contains("ok, but it has no examples"), "{out}");
     // And a configuration where a dialect file is due.
     let config = TempFile::new("routes: [{path: /a, client: ag-ui, agent: hai, upstream: \"http://h/\"}]\n");
     let Printed { code, err, .. } = run(&["translate", "--from", utf8(config.path()), "--to", "ag-ui"], "");

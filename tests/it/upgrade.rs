@@ -168,6 +168,35 @@ async fn keeps_the_old_process_when_the_new_one_fails_to_start() {
     assert_eq!(new.data, old.data);
 }
 
+/// Its requests would reach the old one, whose configuration they see.
+#[tokio::test]
+async fn a_start_beside_a_process_that_shuts_down_names_the_way_out() {
+    let agent = start_paused_agent();
+    let place = UpgradeSetup::new("drain_grace: 60s", &[("run", &agent)]);
+    let start = || {
+        let failed = diglot().args(["serve", "--config"]).arg(place.config()).output().expect("the binary starts");
+        assert_eq!(failed.status.code(), Some(69));
+        String::from_utf8(failed.stderr).expect("UTF-8")
+    };
+    let command = |name: &str| {
+        let done = diglot().args([name, "--config"]).arg(place.config()).output().expect("the binary starts");
+        String::from_utf8(done.stdout).expect("UTF-8")
+    };
+    let old = Gateway::start_with_config(place.config(), &[]).await;
+    let text = start();
+    assert!(text.contains("another gateway has") && text.contains("`diglot serve --upgrade` takes over"), "{text}");
+    assert_eq!(command("reload"), "nothing changed\n");
+    assert_eq!(command("drain"), "draining\n");
+    while old.get_status("/readyz").await.status == 200 {}
+    let text = start();
+    assert!(text.contains("is shutting down") && text.contains("`drain_grace`"), "{text}");
+    assert!(text.contains("`diglot serve --upgrade` takes over from it now"), "{text}");
+    let text = command("reload");
+    assert!(text.contains("nothing changed; this gateway is shutting down: the next one reads the file"), "{text}");
+    let new = Gateway::start_with_config(place.config(), UPGRADE).await;
+    assert_eq!(new.get_status("/readyz").await.status, 200);
+}
+
 /// A service manager may always pass `--upgrade`.
 #[tokio::test]
 async fn starts_normally_without_a_previous_process() {

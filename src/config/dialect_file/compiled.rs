@@ -1,5 +1,6 @@
 //! A dialect file as it is used.
 
+use crate::codec::json::JsonStep;
 use crate::dialect::MappedDialect;
 use crate::event::Json;
 
@@ -7,8 +8,20 @@ use crate::event::Json;
 #[derive(Clone, Debug)]
 pub(crate) struct DialectFile {
     pub(crate) dialect: MappedDialect,
+    /// `None` if it is the whole frame
+    pub(crate) payload: Option<PayloadPath>,
     /// run by `diglot check --test`
     pub(crate) examples: Vec<DialectExample>,
+}
+
+/// The path of a frame's content.
+#[derive(Clone, Debug)]
+pub(crate) struct PayloadPath {
+    pub(crate) steps: Vec<JsonStep>,
+    /// as the file writes it
+    pub(crate) written: String,
+    /// line of the file
+    pub(crate) line: u64,
 }
 
 /// One example.

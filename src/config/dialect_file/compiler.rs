@@ -1,12 +1,12 @@
 //! The state of a compilation, and the keys of the file.
 
-use super::compiled::DialectFile;
+use super::compiled::{DialectFile, PayloadPath};
 use crate::codec::json::JsonStep;
 use crate::config::dialect_text::{RESERVED_NAMES, is_dialect_name};
 use crate::config::problem::{ConfigProblem, ConfigProblems, SourcePosition, did_you_mean};
 use crate::config::spanned_tree::{MapEntry, NodeValue, TreeNode, TreeScalar, TreeScalarKind, join_key};
 use crate::config::substitution::{SubstitutionError, expand};
-use crate::dialect::{self, MappedDialect, Mapping, RuleEffect};
+use crate::dialect::{self, EmittedEvent, MappedDialect, Mapping, MappingRule, RuleEffect};
 use crate::event::{EventType, Json};
 
 pub(super) const FILE_KEYS: &[&str] = &["name", "payload", "request", "events", "error", "tests"];
@@ -42,7 +42,7 @@ impl PathUse {
 
 pub(super) struct DialectCompiler<'c> {
     name: &'c str,
-    text: &'c str,
+    pub(super) text: &'c str,
     lookup: &'c dyn Fn(&str) -> Option<String>,
     problems: Vec<ConfigProblem>,
     pub(super) payload: Vec<JsonStep>,
@@ -77,9 +77,13 @@ impl<'c> DialectCompiler<'c> {
         };
         self.check_keys(at, FILE_KEYS);
         let name = self.compile_name(root);
-        if let Some(payload) = root.entry("payload") {
-            self.payload = self.plain_path(PlacedNode { node: &payload.value, path: "payload" }).unwrap_or_default();
-        }
+        let payload = root.entry("payload").and_then(|payload| {
+            let at = PlacedNode { node: &payload.value, path: "payload" };
+            self.payload = self.plain_path(at)?;
+            let NodeValue::Scalar(written) = &payload.value.value else { return None };
+            let line = position_of(&payload.value)?.line;
+            Some(PayloadPath { steps: self.payload.clone(), written: written.text.clone(), line })
+        });
         self.collect_names(root);
         match root.entry("events") {
             Some(events) => self.compile_rules(PlacedNode { node: &events.value, path: "events" }),
@@ -96,6 +100,7 @@ impl<'c> DialectCompiler<'c> {
         }
         self.mapping.finish_rules();
         self.check_ends(root);
+        self.check_call_keys(root);
         if let Some(request) = root.entry("request") {
             self.compile_requests(PlacedNode { node: &request.value, path: "request" });
         }
@@ -105,7 +110,7 @@ impl<'c> DialectCompiler<'c> {
         let tests = root.entry("tests");
         let examples = tests.map(|tests| self.compile_examples(PlacedNode { node: &tests.value, path: "tests" }));
         let dialect = MappedDialect { name: name?, mapping: std::mem::take(&mut self.mapping) };
-        Some(DialectFile { dialect, examples: examples.unwrap_or_default() })
+        Some(DialectFile { dialect, payload, examples: examples.unwrap_or_default() })
     }
 
     fn compile_name(&mut self, root: &TreeNode) -> Option<String> {
@@ -156,6 +161,27 @@ impl<'c> DialectCompiler<'c> {
             let message = "no rule says that a run has succeeded, so that every run would look cut off";
             let hint = "add `finish: {}` to the rule for the agent's last event, or `done: true` if nothing follows it";
             self.report("events", position, message, hint);
+        }
+    }
+
+    /// Reports a result or an end by a `key` with which no call begins.
+    fn check_call_keys(&mut self, root: &TreeNode) {
+        let emitted = |rule: &MappingRule| rule.effects.iter().filter_map(RuleEffect::emitted).collect::<Vec<_>>();
+        let rules = &self.mapping.rules;
+        let with_key = |is_chunk: bool| {
+            let has_key = move |event: &&EmittedEvent| {
+                event.key.is_some() && (event.kind == EventType::ToolCallChunk) == is_chunk
+            };
+            rules.iter().find(|rule| emitted(rule).iter().any(has_key)).map(|rule| rule.line)
+        };
+        let Some(line) = with_key(false).filter(|_| with_key(true).is_none()) else { return };
+        let Some(NodeValue::List(nodes)) = root.entry("events").map(|events| &events.value.value) else { return };
+        let at_line = |node: &TreeNode| position_of(node).is_some_and(|position| position.line == line);
+        if let Some(index) = nodes.iter().position(at_line) {
+            let message =
+                format!("no {} has a `key`, so that this `key` is that of no call", EventType::ToolCallChunk.wire());
+            let hint = "add the same `key:` there, or write `toolCallId:` here";
+            self.report(&format!("events[{index}]"), position_of(&nodes[index]), message, hint);
         }
     }
 
@@ -234,6 +260,14 @@ impl<'c> DialectCompiler<'c> {
     ) {
         let problem = ConfigProblem::for_file(self.name, message).with_location(path, position).with_hint(hint);
         self.problems.push(problem.with_dialect_excerpt(self.text));
+    }
+
+    /// Moves the problems behind the first `count` to the key in which they are.
+    pub(super) fn move_problems(&mut self, count: usize, position: Option<SourcePosition>) {
+        for problem in &mut self.problems[count..] {
+            let path = std::mem::take(&mut problem.path);
+            *problem = problem.clone().with_location(&path, position).with_dialect_excerpt(self.text);
+        }
     }
 
     pub(super) fn problem_count(&self) -> usize {

@@ -5,7 +5,7 @@ use super::compiled::{DialectExample, ExampleInput};
 use super::compiler::{DialectCompiler, PlacedNode, literal_json};
 use crate::codec::json;
 use crate::config::problem::{SourcePosition, did_you_mean};
-use crate::config::spanned_tree::{NodeValue, TreeNode, join_key};
+use crate::config::spanned_tree::{MapEntry, NodeValue, TreeNode, join_key};
 use crate::event::{EventType, Json, MemberKey};
 use std::borrow::Cow;
 
@@ -41,6 +41,10 @@ impl DialectCompiler<'_> {
         let input = match (inputs, value("events"), value("body")) {
             ([Some(stream), None, None], Some(events), None) => {
                 let path = join_key(at.path, "stream");
+                if self.is_folded(stream) {
+                    let hint = "write `stream: |`, which keeps the lines of the agent as they are";
+                    self.report(&path, stream.position, "YAML joins the lines of this text", hint);
+                }
                 let bytes = self.example_text(PlacedNode { node: &stream.value, path: &path })?;
                 let keep = self.compile_thread(at, "keep").map(to_object);
                 ExampleInput::Stream { bytes, events: self.example_events(at, &events)?, keep }
@@ -73,6 +77,18 @@ impl DialectCompiler<'_> {
         let thread = self.compile_thread(at, "thread").unwrap_or_default();
         let line = SourcePosition::from_location(at.node.defined).map_or(0, |position| position.line);
         Some(DialectExample { name, line, input, thread })
+    }
+
+    /// Returns whether a text has lines that YAML joins: all but those below `|`.
+    fn is_folded(&self, entry: &MapEntry) -> bool {
+        let (NodeValue::Scalar(_), Some(position)) = (&entry.value.value, entry.position) else { return false };
+        let index = |number: u64| usize::try_from(number).unwrap_or(usize::MAX).saturating_sub(1);
+        let line = self.text.lines().nth(index(position.line)).unwrap_or_default();
+        let line: String = line.chars().skip(index(position.column)).collect();
+        let Some((_, value)) = line.split_once(':') else { return false };
+        let value = value.trim();
+        let is_open = |quote: char| value.starts_with(quote) && value.matches(quote).count() == 1;
+        value.is_empty() || value.starts_with('>') || is_open('"') || is_open('\'')
     }
 
     /// Returns what an agent sends: nothing in it is a variable.

@@ -18,18 +18,27 @@ use super::problem::{ConfigProblem, ConfigProblems};
 use super::spanned_tree::TreeNode;
 use super::yaml_errors::explain_syntax;
 use crate::net::read_file;
-pub(crate) use compiled::{DialectExample, DialectFile, ExampleInput};
-use compiler::DialectCompiler;
+pub(crate) use compiled::{DialectExample, DialectFile, ExampleInput, PayloadPath};
+use compiler::{DialectCompiler, FILE_KEYS};
+use examples::EXAMPLE_KEYS;
+use requests::REQUEST_KEYS;
+use rules::RULE_KEYS;
 pub use schema::dialect_file_schema;
+use templates::{EACH_KEYS, ITEM_KEYS};
 
 /// Keys at the top of a dialect file that no configuration has.
 const OWN_KEYS: &[&str] = &["events", "request", "payload", "tests"];
+
+/// Keys of a route. A file with a `name` and none of them is not a route that stands at the top of a file.
+const ROUTE_KEYS: &[&str] = &["path", "client", "agent", "upstream"];
 
 /// The purpose of a YAML file, which is found even if its mistakes prevent that it can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileKind {
     Configuration,
     Dialect,
+    /// without any key
+    Empty,
     /// neither has a key of its own in it
     Other,
 }
@@ -37,13 +46,40 @@ pub(crate) enum FileKind {
 impl FileKind {
     pub(crate) fn classify(text: &str) -> FileKind {
         let lines = || text.split(['\n', '\r']);
-        let has = |key: &str| lines().any(|line| line.strip_prefix(key).is_some_and(|rest| rest.starts_with(':')));
+        let is_json = text.trim_start().starts_with('{');
+        let has = |key: &str| match is_json {
+            true => text.contains(&format!("\"{key}\"")),
+            false => lines().any(|line| line.strip_prefix(key).is_some_and(|rest| rest.starts_with(':'))),
+        };
+        let has_one_of = |keys: &[&str]| keys.iter().any(|key| has(key));
         match has("routes") {
+            _ if is_recording(text) => FileKind::Other,
             true => FileKind::Configuration,
-            false if OWN_KEYS.iter().any(|key| has(key)) => FileKind::Dialect,
+            false if has_one_of(OWN_KEYS) || (has("name") && !has_one_of(ROUTE_KEYS)) => FileKind::Dialect,
+            false if lines().all(|line| line.trim().is_empty() || line.starts_with('#')) => FileKind::Empty,
             false => FileKind::Other,
         }
     }
+}
+
+/// Tells whether a word is a key of a dialect file.
+fn is_key(word: &str) -> bool {
+    [FILE_KEYS, RULE_KEYS, REQUEST_KEYS, ITEM_KEYS, EACH_KEYS, EXAMPLE_KEYS].concat().contains(&word)
+}
+
+/// Explains an error of YAML, which reserves the `@` of our paths.
+fn explain_yaml(name: &str, text: &str, error: &serde_saphyr::Error) -> ConfigProblem {
+    let mut problem = explain_syntax(name, text, error, is_key);
+    let index = |number: Option<u64>| usize::try_from(number.unwrap_or_default()).unwrap_or_default().checked_sub(1);
+    if let Some((line, column)) = index(problem.line).zip(index(problem.column))
+        && let Some(line) = text.lines().nth(line)
+        && let Some(word) = line.chars().skip(column).collect::<String>().strip_prefix('@')
+    {
+        let end = word.find([' ', ',', '}', ']', ':']).unwrap_or(word.len());
+        problem.message = "YAML does not allow a word to begin with `@`".to_owned();
+        problem.hint = Some(format!("quote it: \"@{}\"", &word[..end]));
+    }
+    problem.with_dialect_excerpt(text)
 }
 
 const PAGE: &str = "deploy/legacy-agents.md";
@@ -71,9 +107,16 @@ impl DialectFile {
             );
             return Err(problem.with_hint(hint).into());
         }
+        if FileKind::classify(text) == FileKind::Empty {
+            let problem =
+                ConfigProblem::for_file(name, "the file is empty; a dialect file has at least a name and rules");
+            let hint = format!("begin with `name: my-agent` and `events:`, as in {PAGE}");
+            return Err(problem.with_hint(hint).into());
+        }
         let options = serde_saphyr::options! {
             with_snippet: false,
             strict_booleans: true,
+            reject_unsupported_tags: true,
             budget: serde_saphyr::budget! {
                 // A request template has objects in lists in objects.
                 max_depth: 48,
@@ -83,8 +126,7 @@ impl DialectFile {
                 max_total_scalar_bytes: read_file::MAX_FILE_BYTES,
             },
         };
-        let tree = TreeNode::parse(text, &options)
-            .map_err(|error| explain_syntax(name, text, &error).with_dialect_excerpt(text))?;
+        let tree = TreeNode::parse(text, &options).map_err(|error| explain_yaml(name, text, &error))?;
         if tree.entry("routes").is_some() && tree.entry("events").is_none() {
             let problem = ConfigProblem::for_file(name, "this is a configuration, not a dialect file");
             let hint = "name a file with the `events:` of an agent, such as the ones in `dialect_files:` of this file";

@@ -29,7 +29,16 @@ impl DialectCompiler<'_> {
     /// Compiles a path without a named place.
     pub(super) fn plain_path(&mut self, at: PlacedNode<'_>) -> Option<Vec<JsonStep>> {
         let text = self.scalar_text(at)?;
-        self.parse_steps(at, text.trim(), text.trim())
+        let text = text.trim();
+        if let Some(meant) = text.strip_prefix('$') {
+            let hint = match without_dot(meant) {
+                "" => "remove the key".to_owned(),
+                meant => format!("did you mean `{meant}`?"),
+            };
+            self.report_at(at, format!("`{text}` begins with `$`, but this path begins at the top anyway"), hint);
+            return None;
+        }
+        self.parse_steps(at, text, text)
     }
 
     /// Compiles a path into the place of its value.
@@ -39,6 +48,11 @@ impl DialectCompiler<'_> {
             return self.compile_named(at, text, named, scope);
         }
         let is_root = text == "$" || text.starts_with("$.") || text.starts_with("$[");
+        if let Some(name) = text.strip_prefix('$').filter(|_| !is_root) {
+            let hint = format!("did you mean `$.{name}`? A member that has `$` in its name is `[\"${name}\"]`");
+            self.report_at(at, format!("`{text}` has no `.` behind the `$`"), hint);
+            return None;
+        }
         let steps = match text.strip_prefix('$').filter(|_| is_root) {
             Some(rest) => self.parse_steps(at, text, without_dot(rest))?,
             None if text.is_empty() => {
@@ -53,7 +67,9 @@ impl DialectCompiler<'_> {
                     && !REQUEST_MEMBERS.contains(&&**first)
                 {
                     let message = format!("a request has no member `{first}`");
+                    let named = format!("@{first}");
                     let hint = match scope.has_item() {
+                        _ if REQUEST_ROOTS.contains(&named.as_str()) => format!("did you mean `{named}`?"),
                         true => format!("write `@item.{text}` for a member of the element"),
                         false => did_you_mean(first, REQUEST_MEMBERS),
                     };

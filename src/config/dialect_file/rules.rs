@@ -26,6 +26,20 @@ fn ends_run(effect: &RuleEffect) -> bool {
     matches!(effect, RuleEffect::Done | RuleEffect::Fail { .. })
 }
 
+/// Returns the piece in place of which a file may write the whole life of a message, a thought or a call.
+const fn chunk_of(kind: EventType) -> Option<EventType> {
+    match kind {
+        EventType::TextMessageStart | EventType::TextMessageContent | EventType::TextMessageEnd => {
+            Some(EventType::TextMessageChunk)
+        }
+        EventType::ReasoningMessageStart | EventType::ReasoningMessageContent | EventType::ReasoningMessageEnd => {
+            Some(EventType::ReasoningMessageChunk)
+        }
+        EventType::ToolCallStart | EventType::ToolCallArgs => Some(EventType::ToolCallChunk),
+        _ => None,
+    }
+}
+
 /// Returns the first path that a rule asks for.
 fn label_of(rule: &TreeNode) -> Box<str> {
     let first = ["has", "each"].iter().find_map(|key| {
@@ -273,7 +287,13 @@ impl DialectCompiler<'_> {
         let missing = event.kind.all_slots().find(|slot| slot.required && !has(slot.field) && !is_made(slot.field));
         if let Some(slot) = missing {
             let name = slot.field.camel();
-            self.report_at(at, format!("{wire} lacks its member `{name}`"), format!("add `{name}:`"));
+            let hint = match chunk_of(event.kind) {
+                Some(chunk) => {
+                    format!("write {}, which begins and ends by itself, or add `{name}:`", chunk.wire())
+                }
+                None => format!("add `{name}:`"),
+            };
+            self.report_at(at, format!("{wire} lacks its member `{name}`"), hint);
         }
     }
 }

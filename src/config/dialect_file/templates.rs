@@ -1,10 +1,11 @@
 //! Values as a dialect file writes them.
 
 use super::compiler::{DialectCompiler, PathUse, PlacedNode, literal_json, position_of};
+use crate::codec::json;
 use crate::config::problem::{did_you_mean, nearest};
 use crate::config::spanned_tree::{MapEntry, NodeValue, TreeScalar, TreeScalarKind, join_key};
 use crate::dialect::{ComparedWord, Condition, ItemRule, TextPart, ValueSource, ValueTemplate, ValueTest};
-use crate::event::Json;
+use crate::event::{Json, JsonType};
 
 /// Keys of a mapping that is not an object but a way to make a value.
 pub(super) const TABLE_KEYS: &[&str] = &["from", "table", "otherwise"];
@@ -120,7 +121,7 @@ impl DialectCompiler<'_> {
                 };
                 words.push((Json::string(&entry.key), literal_json(word)));
                 // A number or a boolean is a key as well.
-                if let Some(number) = crate::codec::json::parse_value(&entry.key) {
+                if let Some(number) = json::parse_value(&entry.key) {
                     words.push((number.into_owned(), literal_json(word)));
                 }
             }
@@ -174,11 +175,13 @@ impl DialectCompiler<'_> {
             for entry in self.mapping_entries(PlacedNode { node: &when.value, path: &path }, expected) {
                 let path = join_key(&path, &entry.key);
                 let at = PlacedNode { node: &entry.value, path: &path };
+                let before = self.problem_count();
                 let source = self.compile_path(at, &entry.key, scope);
+                self.move_problems(before, entry.position);
                 let words = self.compile_words(at);
-                conditions.extend(
-                    source.zip(words).map(|(source, words)| Condition { source, test: ValueTest::OneOf(words) }),
-                );
+                let test = words.map(ValueTest::OneOf);
+                let path = || entry.key.as_str().into();
+                conditions.extend(source.zip(test).map(|(source, test)| Condition { source, path: path(), test }));
             }
         }
         for (key, test) in [("has", ValueTest::Has), ("lacks", ValueTest::Lacks)] {
@@ -207,7 +210,7 @@ impl DialectCompiler<'_> {
             return Some(if holds { CompiledCondition::Always } else { CompiledCondition::Never });
         }
         let source = self.compile_path(at, &written.text, scope)?;
-        Some(CompiledCondition::Of(Condition { source, test: test.clone() }))
+        Some(CompiledCondition::Of(Condition { source, path: written.text.as_str().into(), test: test.clone() }))
     }
 
     fn compile_words(&mut self, at: PlacedNode<'_>) -> Option<Vec<ComparedWord>> {
@@ -216,6 +219,10 @@ impl DialectCompiler<'_> {
             match &item.value {
                 NodeValue::Scalar(word) if word.text.contains("${") => {
                     let text = self.expand(PlacedNode { node: item, path: &path }, &word.text)?;
+                    // A variable is a text, and may stand for a number or a boolean.
+                    let value = json::parse_value(&text)
+                        .filter(|value| matches!(value.json_type(), JsonType::Number | JsonType::Bool));
+                    words.extend(value.map(|value| ComparedWord::new(value.into_owned())));
                     words.push(ComparedWord::new(Json::string(&text)));
                 }
                 NodeValue::Scalar(word) => words.push(ComparedWord::new(literal_json(word))),

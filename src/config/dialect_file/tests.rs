@@ -1,5 +1,7 @@
 //! Mistakes in dialect files, each with its place, its cause and a way out.
 
+mod first_attempts;
+
 use super::DialectFile;
 
 /// A file without mistakes, to which rows add some.

@@ -35,7 +35,7 @@ pub(crate) enum RuleEffect {
 }
 
 impl RuleEffect {
-    pub(super) fn emitted(&self) -> Option<&EmittedEvent> {
+    pub(crate) fn emitted(&self) -> Option<&EmittedEvent> {
         if let RuleEffect::Emit(event) = self { Some(event) } else { None }
     }
 

@@ -88,7 +88,7 @@ fn compared_sources(rule: &MappingRule) -> impl Iterator<Item = &ValueSource> {
 
 /// Returns the words, one of which the value must be if the rule is to apply.
 fn words_compared<'r>(rule: &'r MappingRule, source: &ValueSource) -> Option<&'r [ComparedWord]> {
-    rule.conditions.iter().find_map(|Condition { source: own, test }| match test {
+    rule.conditions.iter().find_map(|Condition { source: own, test, .. }| match test {
         ValueTest::OneOf(words) if own == source => Some(&**words),
         _ => None,
     })
@@ -100,7 +100,7 @@ mod tests {
 
     fn rule(source: ValueSource, words: &[&str]) -> MappingRule {
         let words = words.iter().map(|word| ComparedWord::new(Json::string(word))).collect();
-        let conditions = vec![Condition { source, test: ValueTest::OneOf(words) }];
+        let conditions = vec![Condition { source, path: "".into(), test: ValueTest::OneOf(words) }];
         MappingRule { line: 0, label: "".into(), each: None, conditions, effects: Vec::new() }
     }
 
@@ -122,7 +122,7 @@ mod tests {
             assert_eq!(found, [1], "a rule needs its value");
         }
         let null = ValueTest::OneOf(vec![ComparedWord::new(Json::NULL)]);
-        let null = Condition { source: ValueSource::Slot(0), test: null };
+        let null = Condition { source: ValueSource::Slot(0), path: "".into(), test: null };
         let with_null = RuleIndex::new(&[MappingRule { conditions: vec![null], ..rule(ValueSource::Data, &[]) }]);
         assert_eq!(with_null.find(&[Some(Json::NULL)], None).count(), 1, "unless the value is null");
         let by_line = RuleIndex::new(&[rule(ValueSource::EventLine, &["a"]), rule(ValueSource::Data, &["b"])]);

@@ -88,6 +88,8 @@ pub(crate) struct ItemRule {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Condition {
     pub(crate) source: ValueSource,
+    /// as the file writes it
+    pub(crate) path: Box<str>,
     pub(crate) test: ValueTest,
 }
 

@@ -1,0 +1,169 @@
+//! Mistakes of people who describe their first agent: paths, quotes, braces, tags and texts that YAML joins.
+
+use super::problems;
+use crate::config::dialect_file::FileKind;
+
+/// Behind a name: rules, of which the last ends the run.
+fn file(rules: &str) -> String {
+    format!("name: acme\nevents:\n{rules}  - has: end\n    done: true\n")
+}
+
+#[test]
+fn paths_that_cannot_be_meant_name_the_one_that_is() {
+    let rows = [
+        (
+            file("  - has: $fault\n    fail: {}\n"),
+            "3:10: events[0].has: `$fault` has no `.`",
+            "did you mean `$.fault`?",
+        ),
+        (
+            file("  - has: $fault[0].x\n    fail: {}\n"),
+            "3:10: events[0].has: `$fault[0].x`",
+            "did you mean `$.fault[0].x`?",
+        ),
+        (
+            file("  - has: x\n    fail: {message: \"{text|$fault.message}\"}\n"),
+            "4:21: events[0].fail.message: `$fault.message` has no `.`",
+            "`[\"$fault.message\"]`",
+        ),
+        (
+            "name: a\npayload: $.body\nevents: [{done: true}]".to_owned(),
+            "2:10: payload: `$.body` begins with `$`",
+            "`body`",
+        ),
+        (
+            "name: a\nevents: [{done: true}]\nerror: {message: $.problem.why}".to_owned(),
+            "3:18: error.message: `$.problem.why` begins with `$`",
+            "did you mean `problem.why`?",
+        ),
+        (
+            "name: a\nevents: [{done: true}]\nrequest: {body: {q: '{user_text}'}}".to_owned(),
+            "3:21: request.body.q: a request has no member `user_text`",
+            "did you mean `@user_text`?",
+        ),
+        (
+            file("  - when:\n      type..x:\n        - a\n        - b\n    done: true\n"),
+            "4:7: events[0].when.type..x: `type..x` is not a path",
+            "separated by dots",
+        ),
+        (
+            file(
+                "  - has: n\n    emit: {type: TOOL_CALL_CHUNK, toolCallName: \"{n}\", delta: x}\n  - has: r\n    emit: {type: \
+                 TOOL_CALL_RESULT, key: \"{i}\", content: \"{r}\"}\n",
+            ),
+            "5:5: events[1]: no TOOL_CALL_CHUNK has a `key`",
+            "add the same `key:` there, or write `toolCallId:` here",
+        ),
+        (
+            file("  - has: t\n    emit: {type: TEXT_MESSAGE_CONTENT, delta: x}\n"),
+            "TEXT_MESSAGE_CONTENT lacks its member `messageId`",
+            "write TEXT_MESSAGE_CHUNK, which begins and ends by itself",
+        ),
+    ];
+    let mut failures = Vec::new();
+    for (text, message, hint) in rows {
+        let found = problems(&text);
+        if !found.contains(message) || !found.contains(hint) {
+            failures.push(format!("{text}\n  expected {message} ({hint})\n  found {found}"));
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    // As a quoted name, and below a payload, it is what the file says.
+    let quoted = "name: a\npayload: '[\"$body\"]'\nevents: [{has: '[\"$x\"]', done: true}]";
+    assert_eq!(problems(quoted), "ok");
+}
+
+#[test]
+fn yaml_that_is_not_what_it_seems_has_a_way_out() {
+    let rows = [
+        (file("  - when: {@event: hello}\n    ignore: true\n"), "3:12: : YAML does not allow", "quote it: \"@event\""),
+        (
+            file("  - when:\n      @event: hello\n    ignore: true\n"),
+            "4:7: : YAML does not allow",
+            "quote it: \"@event\"",
+        ),
+        (file("  - has: @item.id\n    ignore: true\n"), "3:10: : YAML does not allow", "quote it: \"@item.id\""),
+        (file("  - has text\n    done: true\n"), "3:5: : there is no `: ` after `has`", "a colon and a space"),
+        (file("  - has:text\n    done: true\n"), "3:5: : there is no `: ` after `has`", "a colon and a space"),
+        (file("  -has: text\n   done: true\n"), "3:3: : this is not a list entry", "a space after the dash"),
+        (file("  - when: {type: !x b}\n    done: true\n"), "3:18: : a word that begins with `!`", "in quotes"),
+        (file("  - !rule\n    has: b\n    done: true\n"), "a word that begins with `!` is a YAML tag", "remove it"),
+        (
+            file("  - has: t\n    emit:\n      type: TEXT_MESSAGE_CHUNK\n      delta: {a[0].b}\n"),
+            "6:14: : a text that begins with `{` is not in quotes",
+            "\"{…}\"",
+        ),
+        (
+            file("  - has: t\n    emit:\n      type: TEXT_MESSAGE_CHUNK\n      delta: {a} and more\n"),
+            "6:14: : a text that begins with `{` is not in quotes",
+            "\"{…}\"",
+        ),
+        (file("  - when: {kind: end\n    done: true\n"), "3:11: : this `{` is not closed", "close it with `}`"),
+        (file("  - has: x\n    fail: {message: Error: it failed}\n"), "4:26: : this is not YAML", "`}` or `: `"),
+        (file("  - has: \"x\n    done: true\n"), "3:10: : this is not YAML: unclosed quote", "close it"),
+    ];
+    let mut failures = Vec::new();
+    for (text, message, hint) in rows {
+        let found = problems(&text);
+        if !found.contains(message) || !found.contains(hint) {
+            failures.push(format!("{text}\n  expected {message} ({hint})\n  found {found}"));
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// Line ends are what a stream consists of.
+#[test]
+fn a_stream_whose_lines_yaml_joins_is_refused() {
+    let frame = "data: {\"end\":1}";
+    let joined = [
+        format!("stream: >\n      {frame}\n\n      {frame}\n"),
+        format!("stream: >-\n      {frame}\n"),
+        format!("stream: '{frame}\n\n      {frame}'\n"),
+        "stream: \"event: x\n      data: 1\"\n".to_owned(),
+        "stream:\n      data:1\n\n      data:2\n".to_owned(),
+    ];
+    for stream in joined {
+        let found = problems(&format!("{}tests:\n  - {stream}    events: []\n", file("")));
+        assert!(found.starts_with("6:5: tests[0].stream: YAML joins the lines of this text"), "{stream}{found}");
+        assert!(found.contains("write `stream: |`"), "{stream}{found}");
+    }
+    let kept = [
+        format!("stream: |\n      {frame}\n\n      {frame}\n"),
+        format!("stream: |-\n      {frame}\n"),
+        "stream: \"data: {\\\"end\\\":1}\\n\\n\"\n".to_owned(),
+        "stream: 'data: it''s'\n".to_owned(),
+        "stream: x\n".to_owned(),
+    ];
+    for stream in kept {
+        assert_eq!(problems(&format!("{}tests:\n  - {stream}    events: []\n", file(""))), "ok", "{stream}");
+    }
+}
+
+#[test]
+fn an_empty_file_is_no_dialect() {
+    for text in ["", "\n\n", "# rules follow\n"] {
+        let found = problems(text);
+        assert!(found.starts_with(": the file is empty; a dialect file has"), "{found}");
+        assert!(found.contains("begin with `name: my-agent`"), "{found}");
+    }
+}
+
+#[test]
+fn files_are_told_apart_by_their_keys() {
+    for (text, kind) in [
+        ("routes: []\nevents: []", FileKind::Configuration),
+        ("{\"routes\": []}", FileKind::Configuration),
+        ("name: acme\n", FileKind::Dialect),
+        ("name: acme\nevent: []", FileKind::Dialect),
+        ("{\"name\":\"acme\",\"events\":[]}", FileKind::Dialect),
+        (" {\"nam\":\"acme\",\"events\":[]}", FileKind::Dialect),
+        // A route that stands at the top of the file.
+        ("name: chat\npath: /a\nclient: ag-ui", FileKind::Other),
+        ("listeners: {data: 127.0.0.1:1}", FileKind::Other),
+        ("", FileKind::Empty),
+        ("# only\n\n  \n", FileKind::Empty),
+    ] {
+        assert_eq!(FileKind::classify(text), kind, "{text}");
+    }
+}
