@@ -166,13 +166,14 @@ impl<'c> DialectCompiler<'c> {
 
     /// Reports a result or an end by a `key` with which no call begins.
     fn check_call_keys(&mut self, root: &TreeNode) {
-        let emitted = |rule: &MappingRule| rule.effects.iter().filter_map(RuleEffect::emitted).collect::<Vec<_>>();
         let rules = &self.mapping.rules;
         let with_key = |is_chunk: bool| {
             let has_key = move |event: &&EmittedEvent| {
                 event.key.is_some() && (event.kind == EventType::ToolCallChunk) == is_chunk
             };
-            rules.iter().find(|rule| emitted(rule).iter().any(has_key)).map(|rule| rule.line)
+            let events =
+                |rule: &&MappingRule| rule.effects.iter().filter_map(RuleEffect::emitted).any(|event| has_key(&event));
+            rules.iter().find(events).map(|rule| rule.line)
         };
         let Some(line) = with_key(false).filter(|_| with_key(true).is_none()) else { return };
         let Some(NodeValue::List(nodes)) = root.entry("events").map(|events| &events.value.value) else { return };

@@ -281,7 +281,7 @@ routes:
 ",
         r##"
 f:2:66: this is not YAML: while parsing a flow mapping, did not find expected ',' or '}'
-  hint: between `{` and `}`, quote a value that contains `{` or `}`, such as "${NAME}" or "/runs/{id}", and put a comma between the keys
+  hint: between `{` and `}`, quote a value that contains `{`, `}` or `: `, such as "${NAME}" or "/runs/{id}", and put a comma between the keys
 "##,
     ),
     (

@@ -86,7 +86,7 @@ fn yaml_that_is_not_what_it_seems_has_a_way_out() {
         (file("  - has text\n    done: true\n"), "3:5: : there is no `: ` after `has`", "a colon and a space"),
         (file("  - has:text\n    done: true\n"), "3:5: : there is no `: ` after `has`", "a colon and a space"),
         (file("  -has: text\n   done: true\n"), "3:3: : this is not a list entry", "a space after the dash"),
-        (file("  - when: {type: !x b}\n    done: true\n"), "3:18: : a word that begins with `!`", "in quotes"),
+        (file("  - when: {type: !x b}\n    done: true\n"), "3:21: : a word that begins with `!`", "in quotes"),
         (file("  - !rule\n    has: b\n    done: true\n"), "a word that begins with `!` is a YAML tag", "remove it"),
         (
             file("  - has: t\n    emit:\n      type: TEXT_MESSAGE_CHUNK\n      delta: {a[0].b}\n"),
@@ -100,7 +100,11 @@ fn yaml_that_is_not_what_it_seems_has_a_way_out() {
         ),
         (file("  - when: {kind: end\n    done: true\n"), "3:11: : this `{` is not closed", "close it with `}`"),
         (file("  - has: x\n    fail: {message: Error: it failed}\n"), "4:26: : this is not YAML", "`}` or `: `"),
-        (file("  - has: \"x\n    done: true\n"), "3:10: : this is not YAML: unclosed quote", "close it"),
+        (
+            file("  - has: t\n    emit: {type: TEXT_MESSAGE_CHUNK, delta: \"{t}}\n"),
+            "4:45: : this is not YAML: unclosed quote",
+            "close it, on the same line",
+        ),
     ];
     let mut failures = Vec::new();
     for (text, message, hint) in rows {
