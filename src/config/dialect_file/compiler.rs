@@ -241,11 +241,15 @@ impl<'c> DialectCompiler<'c> {
             Ok(expanded) => return Some(expanded.text),
             Err(SubstitutionError::Unset(name)) => (
                 format!("the environment variable `{name}` is not set"),
-                format!("set it where Diglot is started, or give a default: `${{{name}:-default}}`"),
+                format!(
+                    "set it where Diglot is started, or give a default: `${{{name}:-default}}`; a value of the agent or the client is `{{{name}}}`, without `$`"
+                ),
             ),
             Err(SubstitutionError::Unclosed) => ("`${` has no closing `}`".to_owned(), "write `${NAME}`".to_owned()),
             Err(SubstitutionError::Malformed(inside)) => {
-                (format!("`${{{inside}}}` is not a valid variable name"), "write `${NAME}`".to_owned())
+                let hint =
+                    format!("write `${{NAME}}`; a value of the agent or the client is `{{{inside}}}`, without `$`");
+                (format!("`${{{inside}}}` is not a valid variable name"), hint)
             }
         };
         self.report(at.path, position_of(at.node), message, hint);

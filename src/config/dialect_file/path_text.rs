@@ -166,7 +166,12 @@ impl DialectCompiler<'_> {
     /// Splits the part of a path that has steps.
     fn parse_steps(&mut self, at: PlacedNode<'_>, path: &str, part: &str) -> Option<Vec<JsonStep>> {
         let Some(steps) = split_steps(part) else {
-            self.report_at(at, format!("`{path}` is not a path"), PATH_HINT);
+            let inside = path.strip_prefix('{').and_then(|inside| inside.strip_suffix('}'));
+            let hint = match inside.filter(|inside| split_steps(inside).is_some_and(|steps| !steps.is_empty())) {
+                Some(inside) => format!("a path has no braces, which are for values: write `{inside}`"),
+                None => PATH_HINT.to_owned(),
+            };
+            self.report_at(at, format!("`{path}` is not a path"), hint);
             return None;
         };
         if steps.len() > MAX_STEPS {

@@ -221,11 +221,7 @@ fn every_mistake_has_a_place_a_cause_and_a_way_out() {
             "3:9: error.mesage: there is no such key here",
             "did you mean `message`?",
         ),
-        (
-            "events: [{done: true}]\nerror: {message: '{a}'}",
-            "3:18: error.message: `{a}` is not a path",
-            "separated by dots",
-        ),
+        ("events: [{done: true}]\nerror: {message: '{a}'}", "3:18: error.message: `{a}` is not a path", "write `a`"),
         ("events: [{done: true}]\nerror: a.b", "3:8: error: must be a mapping, not a text", "message: PATH"),
         (
             "events: [{done: true}]\nrequest: {body: {a: '{message}'}}",

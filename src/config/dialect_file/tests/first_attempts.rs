@@ -54,6 +54,14 @@ fn paths_that_cannot_be_meant_name_the_one_that_is() {
             "5:5: events[1]: no TOOL_CALL_CHUNK has a `key`",
             "add the same `key:` there, or write `toolCallId:` here",
         ),
+        (file("  - has: \"{text}\"\n    ignore: true\n"), "`{text}` is not a path", "write `text`"),
+        (file("  - when: {\"{a.kind}\": x}\n    ignore: true\n"), "3:12: events[0].when.{a.kind}", "write `a.kind`"),
+        (file("  - has: t\n    fail: {message: \"${why}\"}\n"), "variable `why` is not set", "is `{why}`, without `$`"),
+        (
+            file("  - has: t\n    fail: {message: \"${a.why}\"}\n"),
+            "not a valid variable name",
+            "is `{a.why}`, without `$`",
+        ),
         (
             file("  - has: t\n    emit: {type: TEXT_MESSAGE_CONTENT, delta: x}\n"),
             "TEXT_MESSAGE_CONTENT lacks its member `messageId`",
