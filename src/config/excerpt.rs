@@ -25,7 +25,9 @@ impl ConfigProblem {
     pub(crate) fn with_dialect_excerpt(mut self, source: &str) -> ConfigProblem {
         let Some(number) = self.line else { return self };
         let above = usize::try_from(number).unwrap_or(usize::MAX).saturating_sub(1);
-        let line = source.lines().nth(above).filter(|line| !line.trim().is_empty() && !may_hold_password(line));
+        // `{@user_text}` is a place, not what is behind a password.
+        let is_plain = |line: &&str| !may_hold_password(&line.replace("{@", "{").replace("|@", "|"));
+        let line = source.lines().nth(above).filter(|line| !line.trim().is_empty()).filter(is_plain);
         let is_sensitive = has_key_above(source, above, |key| {
             let key = key.to_lowercase();
             CREDENTIAL_WORDS.iter().any(|word| key.contains(word))

@@ -177,7 +177,7 @@ fn syntax_hint(message: &str) -> Option<&'static str> {
         ("tab", "indent with spaces; YAML does not allow tabs"),
         ("unclosed quote", "close it, on the same line if it was opened there; a `\"` inside double quotes is `\\\"`"),
         ("quoted scalar", "a quote here or above is not closed, or a `\\` in double quotes needs to be `\\\\`"),
-        ("unclosed bracket", "close it, or quote a text that begins with `[` or `{`"),
+        (" bracket", "close it, or quote a text that begins with `[` or `{`"),
         ("unexpected character: `\\u", "remove the control character, or write it as an escape in double quotes"),
         ("unexpected character", "put the value in quotes"),
         ("recursion limit", "use fewer levels: few files are deeper than ten"),

@@ -18,7 +18,7 @@ pub(super) struct YamlHint {
 /// Number of lines above the place where the parser stopped that may have the brace that is not closed.
 const BRACE_LINES: u64 = 3;
 
-/// Tells whether a word is a key of some mapping of a file.
+/// Returns whether a word is a key of some mapping of a file.
 pub(super) type KeyTest = fn(&str) -> bool;
 
 /// Returns a hint for a parser error with this `message`, which occurred at `stopped`.
@@ -207,7 +207,7 @@ impl<'t> YamlLine<'t> {
     }
 }
 
-/// Tells whether a word is a key of a configuration.
+/// Returns whether a word is a key of a configuration.
 pub(super) fn is_known_key(key: &str) -> bool {
     keys_by_mapping().values().any(|keys| keys.contains(&key))
 }

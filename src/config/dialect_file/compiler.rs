@@ -11,6 +11,14 @@ use crate::event::{EventType, Json};
 
 pub(super) const FILE_KEYS: &[&str] = &["name", "payload", "request", "events", "error", "tests"];
 
+/// Keys of other formats, with the way to write what they are for.
+const OTHER_KEYS: &[(&str, &str)] = &[
+    ("if", "conditions are `when: {PATH: value}`, `has: PATH` and `lacks: PATH`"),
+    ("status", "an answer with an error status needs no rule; `error:` at the top says where its message is"),
+    ("url", "the URL is the `upstream` of the route; `path:` stands behind its path"),
+    ("method", "remove it: every request is a POST"),
+];
+
 /// A node with its path in the file.
 #[derive(Clone, Copy)]
 pub(super) struct PlacedNode<'t> {
@@ -191,7 +199,9 @@ impl<'c> DialectCompiler<'c> {
         let NodeValue::Mapping(entries) = &at.node.value else { return };
         for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
             let path = join_key(at.path, &entry.key);
-            self.report(&path, entry.position, "there is no such key here", did_you_mean(&entry.key, known));
+            let own = OTHER_KEYS.iter().find(|(key, _)| *key == entry.key).map(|(_, hint)| (*hint).to_owned());
+            let hint = own.unwrap_or_else(|| did_you_mean(&entry.key, known));
+            self.report(&path, entry.position, "there is no such key here", hint);
         }
     }
 

@@ -94,6 +94,9 @@ impl DialectCompiler<'_> {
     /// Returns what an agent sends: nothing in it is a variable.
     fn example_text(&mut self, at: PlacedNode<'_>) -> Option<String> {
         if let NodeValue::Scalar(bytes) = &at.node.value {
+            if !bytes.text.contains(':') && !bytes.text.trim().is_empty() {
+                self.report_at(at, "is no stream: it has no `data:`", "write the agent's bytes below `stream: |`");
+            }
             return Some(bytes.text.clone());
         }
         self.report_at(at, "must be a text", "write the agent's bytes below `stream: |`");

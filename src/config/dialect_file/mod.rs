@@ -62,7 +62,7 @@ impl FileKind {
     }
 }
 
-/// Tells whether a word is a key of a dialect file.
+/// Returns whether a word is a key of a dialect file.
 fn is_key(word: &str) -> bool {
     [FILE_KEYS, RULE_KEYS, REQUEST_KEYS, ITEM_KEYS, EACH_KEYS, EXAMPLE_KEYS].concat().contains(&word)
 }
@@ -73,11 +73,18 @@ fn explain_yaml(name: &str, text: &str, error: &serde_saphyr::Error) -> ConfigPr
     let index = |number: Option<u64>| usize::try_from(number.unwrap_or_default()).unwrap_or_default().checked_sub(1);
     if let Some((line, column)) = index(problem.line).zip(index(problem.column))
         && let Some(line) = text.lines().nth(line)
-        && let Some(word) = line.chars().skip(column).collect::<String>().strip_prefix('@')
+        && let Some((at, _)) = line.char_indices().nth(column)
+        && let (before, word) = line.split_at(at)
+        && let Some(word) = word.strip_prefix('@')
     {
         let end = word.find([' ', ',', '}', ']', ':']).unwrap_or(word.len());
         problem.message = "YAML does not allow a word to begin with `@`".to_owned();
-        problem.hint = Some(format!("quote it: \"@{}\"", &word[..end]));
+        // `when: @event: hello` needs more than quotes.
+        let is_key = word[end..].starts_with(": ") && before.contains(": ") && !before.contains('{');
+        problem.hint = Some(match is_key {
+            true => format!("write a mapping with it in quotes: {{\"@{}\": …}}", &word[..end]),
+            false => format!("quote it: \"@{}\"", &word[..end]),
+        });
     }
     problem.with_dialect_excerpt(text)
 }

@@ -53,6 +53,12 @@ impl DialectCompiler<'_> {
             self.report_at(at, format!("`{text}` has no `.` behind the `$`"), hint);
             return None;
         }
+        let is_item = text == "item" || text.starts_with("item.");
+        if is_item && scope == (PathUse::Frame { has_item: true }) {
+            let hint = format!("write `@{text}`; a member of the frame is `[\"item\"]{}`", &text["item".len()..]);
+            self.report_at(at, "the element of `each` is `@item`", hint);
+            return None;
+        }
         let steps = match text.strip_prefix('$').filter(|_| is_root) {
             Some(rest) => self.parse_steps(at, text, without_dot(rest))?,
             None if text.is_empty() => {

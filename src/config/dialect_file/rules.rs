@@ -3,7 +3,7 @@
 use super::compiler::{DialectCompiler, PathUse, PlacedNode, position_of};
 use crate::config::problem::did_you_mean;
 use crate::config::spanned_tree::{NodeValue, TreeNode, TreeScalarKind, join_key};
-use crate::dialect::{EmittedEvent, MappingRule, MemberTemplate, RuleEffect};
+use crate::dialect::{EmittedEvent, MappingRule, MemberTemplate, RuleEffect, ValueTemplate};
 use crate::event::lane::ChunkStreamKind;
 use crate::event::{EventType, Field, MemberKey};
 
@@ -224,6 +224,12 @@ impl DialectCompiler<'_> {
             self.compile_value(PlacedNode { node: &entry.value, path: &join_key(at.path, name) }, scope)
         };
         let (key, whole_text) = (part(KEY), part(CONTENT));
+        let deltas = members.iter().filter(|(key, _)| *key == MemberKey::Known(Field::Delta)).map(|(_, value)| value);
+        let is_object = |value: &ValueTemplate| matches!(value, ValueTemplate::Object(_) | ValueTemplate::List(_));
+        if is_piece && deltas.chain(&whole_text).any(is_object) {
+            let hint = "write `\"{PATH}\"`, or `{as_text: VALUE}` for the JSON text of a list or mapping";
+            self.report_at(at, format!("the text of {} is not a text", kind.wire()), hint);
+        }
         self.mapping.has_whole_texts |= whole_text.is_some();
         let event = EmittedEvent { kind, members, key, whole_text, copies_text: false };
         // A misspelt member is not also a missing one.
