@@ -97,9 +97,9 @@ fn check_recognises_dialect_files() {
     let Printed { err, .. } = run(&["check", utf8(misspelt.path())], "");
     assert!(err.ends_with(": 1 problem\n"), "{err}");
     // Where a configuration is due.
-    let [config, reload, inspect] =
-        [["config", path].as_slice(), &["reload", "--config", path], &["inspect", "url", "--config", path]];
-    for command in [["serve", "--config", path].as_slice(), config, reload, inspect] {
+    let inspect = ["inspect", "url", "--config", path];
+    for command in [["serve", "--config", path].as_slice(), &["config", path], &["reload", "--config", path], &inspect]
+    {
         let Printed { code, err, .. } = run(command, "");
         assert!(code == Some(78) && err.contains("this is a dialect file") && err.contains("dialect_files:"), "{err}");
     }
