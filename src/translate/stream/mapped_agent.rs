@@ -41,8 +41,6 @@ impl Stream {
         out: &mut Vec<u8>,
     ) -> Result<(), StreamError> {
         let Stream { reader, stages, .. } = self;
-        stages
-            .pipe(now, out)
-            .process_frame(reader, AgentFrame { event_line, ..AgentFrame::from_data(data) })
+        stages.pipe(now, out).process_frame(reader, AgentFrame { event_line, ..AgentFrame::from_data(data) })
     }
 }

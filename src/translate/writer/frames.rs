@@ -159,7 +159,8 @@ mod tests {
         let id = "x".repeat(64 << 10);
         let first = format!("data: {{\"type\":\"TEXT_MESSAGE_CHUNK\",\"messageId\":\"{id}\",\"delta\":\"a\"}}\n\n");
         let more = "data: {\"type\":\"TEXT_MESSAGE_CHUNK\",\"delta\":\"a\"}\n\n".repeat(1000);
-        let body = "data: {\"type\":\"RUN_STARTED\",\"threadId\":\"t\",\"runId\":\"r\"}\n\n".to_owned() + &first + &more;
+        let body =
+            "data: {\"type\":\"RUN_STARTED\",\"threadId\":\"t\",\"runId\":\"r\"}\n\n".to_owned() + &first + &more;
         let ends = [body.len(), 16 << 10, 48, 1].map(|piece| {
             let limits = SseLimits { frame: 1 << 20, ..SseLimits::default() };
             let (agent, client) = (PeerDialect::new(&AG_UI), PeerDialect::new(&HAI));

@@ -135,7 +135,8 @@ async fn ends_runs_at_lists_that_dialect_files_take_apart() {
 #[tokio::test]
 async fn takes_lists_of_frames_apart_up_to_the_limit() {
     let list_of = |elements: usize| vec!["0"; elements].join(",");
-    for (list, more, limited) in [(20_000, 0, false), (20_001, 0, true), (15_000, 5_000, false), (15_000, 5_001, true)] {
+    for (list, more, limited) in [(20_000, 0, false), (20_001, 0, true), (15_000, 5_000, false), (15_000, 5_001, true)]
+    {
         let frame = format!(r#"{{"parts":[{}],"more":[{}],"text":"x"}}"#, list_of(list), list_of(more));
         let body = format!("{HEAD}data: {frame}\n\ndata: {{\"over\":true}}\n\n");
         let agent = Agent::with_response(body);
