@@ -50,7 +50,7 @@ async fn reload(State(control): State<AdminState>) -> (StatusCode, String) {
     respond(reloaded.map(|text| text + note), StatusCode::UNPROCESSABLE_ENTITY)
 }
 
-/// What follows the result of a reload that the next process does not have from this one.
+/// Follows the result of a reload: the next process does not have it from this one.
 const SHUTTING_DOWN: &str = "; this gateway is shutting down: the next one reads the file when it starts";
 
 async fn log_level() -> String {

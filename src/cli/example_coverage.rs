@@ -14,7 +14,7 @@ const MAX_MEMBERS: usize = 20;
 /// Paths of a member that may be meant as the `event:` line.
 const EVENT_MEMBERS: [&str; 2] = ["event", "$.event"];
 
-/// What the streams of all examples have and use.
+/// Collects what the streams of all examples have and use.
 #[derive(Default)]
 pub(super) struct ExampleCoverage {
     payload: Option<PayloadPath>,

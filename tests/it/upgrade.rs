@@ -170,7 +170,7 @@ async fn keeps_the_old_process_when_the_new_one_fails_to_start() {
 
 /// Its requests would reach the old one, whose configuration they see.
 #[tokio::test]
-async fn a_start_beside_a_process_that_shuts_down_names_the_way_out() {
+async fn a_start_during_a_shutdown_names_the_way_out() {
     let agent = start_paused_agent();
     let place = UpgradeSetup::new("drain_grace: 60s", &[("run", &agent)]);
     let start = || {

@@ -158,7 +158,7 @@ fn yaml_that_is_not_what_it_seems_has_a_way_out() {
 
 /// Line ends are what a stream consists of.
 #[test]
-fn a_stream_whose_lines_yaml_joins_is_refused() {
+fn a_stream_with_lines_that_yaml_joins_is_refused() {
     let frame = "data: {\"end\":1}";
     let joined = [
         format!("stream: >\n      {frame}\n\n      {frame}\n"),
