@@ -172,7 +172,9 @@ async fn keeps_the_old_process_when_the_new_one_fails_to_start() {
 #[tokio::test]
 async fn a_start_during_a_shutdown_names_the_way_out() {
     let agent = start_paused_agent();
-    let place = UpgradeSetup::new("drain_grace: 60s", &[("run", &agent)]);
+    let place = UpgradeSetup::new("", &[("run", &agent)]);
+    let text = std::fs::read_to_string(place.config()).expect("a file");
+    std::fs::write(place.config(), text.replace("drain_grace: 0s", "drain_grace: 60s")).expect("a file");
     let start = || {
         let failed = diglot().args(["serve", "--config"]).arg(place.config()).output().expect("the binary starts");
         assert_eq!(failed.status.code(), Some(69));
