@@ -143,8 +143,8 @@ async fn takes_lists_of_frames_apart_up_to_the_limit() {
         let gateway = start_gateway(&agent, "ag-ui", "acme", &TempFile::new(ACME)).await;
         let answer = send_request(gateway.data, post("/run", "Connection: close\r\n", INPUT)).await;
         let text = answer.text();
-        assert_eq!(text.contains("too_much_open"), limited, "{list} {more}: {:.1000}", text);
-        assert_eq!(text.matches("\"CUSTOM\"").count() == list + more, !limited, "{list} {more}: {:.1000}", text);
+        assert_eq!(text.contains("too_much_open"), limited, "{list} {more}: {text:.1000}");
+        assert_eq!(text.matches("\"CUSTOM\"").count() == list + more, !limited, "{list} {more}: {text:.1000}");
     }
 }
 
