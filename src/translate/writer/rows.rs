@@ -3,7 +3,7 @@
 use super::{EventWriter, OutputContext};
 use crate::codec::json;
 use crate::dialect::{CarryLocation, EventRow, EventShape, MemberCase};
-use crate::event::{Event, EventLoss, EventType, Field, Json, Members, get};
+use crate::event::{Event, EventLoss, EventType, Field, Json, JsonType, Members, find_member, get};
 use crate::translate::event_parts::OutgoingEvent;
 use crate::translate::event_shapes::{
     EMPTY_ID_NOTE, event_to_value, flatten_parts, remove_start_note, restore_empty_id, was_null, write_as_json,
@@ -21,6 +21,8 @@ const NOTES_TO_KEEP: &[&str] =
 /// Members that stay carried because no version accepts them: an echoed input requires members that may be missing
 /// (measured), and content must be a string.
 const REJECTED_MEMBERS: &[&str] = &[carry::AS_JSON_NOTE, Field::Input.camel()];
+
+const OWNER: &str = Field::SubagentRunId.camel();
 
 impl EventWriter {
     pub(super) fn write_by_row(
@@ -170,6 +172,11 @@ impl EventWriter {
         // Any other event may have a member with that name.
         if matches!(row.kind, EventType::RunStarted | EventType::ToolCallResult) && self.peer.dialect.is_versioned() {
             carry::keep_notes(self.peer.dialect.name, REJECTED_MEMBERS, &mut outgoing.extensions);
+        }
+        // Clients since 0.0.57 read the owner of every event, also of those that have none.
+        let owner = find_member(&outgoing.extensions, OWNER);
+        if self.peer.dialect.is_versioned() && owner.is_some_and(|owner| owner.json_type() != JsonType::String) {
+            carry::keep_notes(self.peer.dialect.name, &[OWNER], &mut outgoing.extensions);
         }
     }
 
