@@ -73,8 +73,8 @@ async fn require_token(State(guard): State<InspectorGuard>, request: Request, ne
     }
     // Only counted: any process of the machine could fill the log.
     guard.metrics.process.inspector_refused.inc();
-    let text = "this needs the token of the page's address: `diglot demo` printed it when it began, for another gateway \
-                `diglot inspect url --config FILE` prints it\n";
+    let text = "this needs the token of the page's address, which `diglot demo` prints when it starts, and \
+                `diglot inspect url --config FILE` for other gateways\n";
     (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")], text).into_response()
 }
 

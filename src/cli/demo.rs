@@ -108,7 +108,8 @@ fn describe_start_error(error: &(dyn std::error::Error + 'static)) -> String {
         _ => "--inspector",
     };
     // The program as it was started, which `make demo` does with its path.
-    let program = std::env::args().next().unwrap_or_else(|| "diglot".to_owned());
+    let program =
+        std::env::args_os().next().map_or_else(|| "diglot".to_owned(), |path| path.to_string_lossy().into_owned());
     format!(
         "cannot listen on {address} ({option}): {error}; free it or name other addresses with --listen, --status and \
          --inspector:\n  \

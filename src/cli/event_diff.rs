@@ -286,7 +286,7 @@ impl fmt::Display for EventDifference {
 
 impl fmt::Display for MemberDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let path = if self.path.is_empty() { "the whole" } else { &self.path };
+        let path = if self.path.is_empty() { "the whole value" } else { &self.path };
         match (&self.before, &self.after) {
             (Some(before), Some(after)) => write!(f, "{path}: {} -> {}", printable(before), printable(after)),
             (Some(before), None) => write!(f, "{path}: {} -> gone", printable(before)),

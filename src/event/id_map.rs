@@ -122,10 +122,6 @@ impl<V> IdMap<V> {
     fn push(&mut self, id: Json<'static>, value: V) {
         match self {
             IdMap::Few(list) if list.len() < FEW => {
-                // Most runs have one item at a time.
-                if list.is_empty() {
-                    list.reserve_exact(1);
-                }
                 push_tight(list, (id, value));
             }
             IdMap::Few(list) => {

@@ -7,6 +7,7 @@ use crate::config::inspect::InspectConfig;
 use crate::telemetry::metric::Counter;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -133,6 +134,8 @@ impl KeptRuns {
         let mut index = self.index.lock();
         let after = after.unwrap_or(index.last_id);
         let tap = Arc::new(TapPlace::new(routes, run, after, self.missed.clone()));
+        // The places of taps that have ended.
+        index.taps.retain(|tap| tap.strong_count() > 0);
         index.taps.push(Arc::downgrade(&tap));
         tap
     }
@@ -140,12 +143,15 @@ impl KeptRuns {
     /// Lists the runs of a tap that began since the last call.
     pub(super) fn new_runs(&self, tap: &TapPlace) -> Vec<Arc<CapturedRun>> {
         let index = self.index.lock();
-        let new = index.by_id.range(tap.replace_last_id(index.last_id) + 1..).map(|(_, run)| run);
+        let new = index
+            .by_id
+            .range((Bound::Excluded(tap.replace_last_id(index.last_id)), Bound::Unbounded))
+            .map(|(_, run)| run);
         new.filter(|run| tap.selects(run)).map(Arc::clone).collect()
     }
 
     /// Counts a run that was evicted while it was read.
-    pub(super) fn count_cut_reading(&self) {
+    pub(super) fn count_partly_missed(&self) {
         self.missed.inc();
     }
 

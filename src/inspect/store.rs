@@ -115,8 +115,8 @@ impl CaptureStore {
     }
 
     /// Counts a run that was evicted while it was read.
-    pub(crate) fn count_cut_reading(&self) {
-        self.kept.count_cut_reading();
+    pub(crate) fn count_partly_missed(&self) {
+        self.kept.count_partly_missed();
     }
 
     pub(crate) fn find(&self, id: u64) -> Option<Arc<CapturedRun>> {

@@ -63,11 +63,17 @@ pub(crate) struct AgentNames(Vec<Box<str>>);
 impl AgentNames {
     pub(crate) const MAX_NAMES: usize = 32;
 
-    /// Adds a name unless it is there, or too long.
+    /// Adds a name unless it is there. `OTHER` stands for all that are too long, and for all beyond the bound.
     pub(crate) fn add(&mut self, name: &str) {
         const MAX_BYTES: usize = 64;
-        if name.len() <= MAX_BYTES && self.0.len() < Self::MAX_NAMES && !self.0.iter().any(|own| **own == *name) {
+        const OTHER: &str = "OTHER";
+        if self.0.iter().any(|own| **own == *name) {
+            return;
+        }
+        if name.len() <= MAX_BYTES && self.0.len() < Self::MAX_NAMES {
             self.0.push(name.into());
+        } else if !self.0.iter().any(|own| **own == *OTHER) {
+            self.0.push(OTHER.into());
         }
     }
 

@@ -128,7 +128,7 @@ async fn large_events_of_many_runs_need_few_threads() {
 
 /// pingora's own timers have a thread that wakes every 10 ms, whether there is work or not.
 #[tokio::test]
-async fn has_no_thread_that_wakes_without_work() {
+async fn starts_no_timer_thread_of_pingora() {
     let agent = Agent::with_response([HEAD, &run_beginning(), CLOSED, FINISHED].concat());
     let gateway = Gateway::start_for(&agent).await;
     assert_eq!(post_run(gateway.data, "/run").await.status, 200);

@@ -189,7 +189,7 @@ async fn a_start_during_a_shutdown_names_the_way_out() {
     assert!(text.contains("another gateway has") && text.contains("`diglot serve --upgrade` takes over"), "{text}");
     assert_eq!(command("reload"), "nothing changed\n");
     assert_eq!(command("drain"), "draining\n");
-    while old.get_status("/readyz").await.status == 200 {}
+    eventually("the drain", async || (old.get_status("/readyz").await.status != 200).then_some(())).await;
     let text = start();
     assert!(text.contains("is shutting down") && text.contains("`drain_grace`"), "{text}");
     assert!(text.contains("`diglot serve --upgrade` takes over its sockets"), "{text}");

@@ -75,7 +75,7 @@ pub(super) fn rows(
                 }
                 ReaderStep::Ended => return None,
                 ReaderStep::Evicted => {
-                    captures.count_cut_reading();
+                    captures.count_partly_missed();
                     add_line(&mut lines, &json!({"gone": true}));
                     return Some((Ok(lines.into()), (captures, None)));
                 }
@@ -180,9 +180,13 @@ impl Tap {
                 }
                 ReaderStep::Ended => match self.captures.find(id) {
                     Some(run) => add_line(&mut lines, &json!({"run": RunOverview::new(&run)})),
-                    None => self.add_cut_reading(id, &reader, &mut lines),
+                    // All its rows were read.
+                    None => add_cut_line(id, &reader, &mut lines),
                 },
-                ReaderStep::Evicted => self.add_cut_reading(id, &reader, &mut lines),
+                ReaderStep::Evicted => {
+                    self.captures.count_partly_missed();
+                    add_cut_line(id, &reader, &mut lines);
+                }
             }
         }
         let missed = self.place.take_missed();
@@ -191,12 +195,11 @@ impl Tap {
         }
         Some(lines)
     }
+}
 
-    /// Adds the line for a run that was evicted while it was read.
-    fn add_cut_reading(&self, id: u64, reader: &RunReader, lines: &mut Vec<u8>) {
-        self.captures.count_cut_reading();
-        add_line(lines, &json!({"id": id, "gone": true, "last_row": reader.last_row()}));
-    }
+/// Adds the line for a run that was evicted before its end was read.
+fn add_cut_line(id: u64, reader: &RunReader, lines: &mut Vec<u8>) {
+    add_line(lines, &json!({"id": id, "gone": true, "last_row": reader.last_row()}));
 }
 
 /// Returns a reader of the run, after the line that begins it; `None` if the run was evicted.

@@ -50,19 +50,20 @@ export default {
   "a frame belonged to another run, in a stream that outlives runs: it is left out": "流跨越多个运行，而该帧属于另一个运行：已舍去",
   "a frame had already been received, in a resumed stream: it is left out": "恢复的流中有已收到过的帧：已舍去",
   "the receiver's dialect has no form for an activity: it is carried, and not shown": "接收方的方言没有活动的形式：原样携带，不显示",
-  "the receiver's dialect has no form for reasoning: it is carried, and not shown": "接收方的方言没有推理的形式：原样携带，不显示",
+  "the receiver's dialect has no form for reasoning, or the agent's snapshot lacks an open thought: it is carried, and not shown":
+    "接收方的方言没有推理的形式，或智能体的快照缺少进行中的思考：原样携带，不显示",
   "the receiver's dialect has no form for a subagent, or for one of its steps: it is carried, and not shown":
     "接收方的方言没有子智能体或其步骤的形式：原样携带，不显示",
   "the receiver's dialect has no form for an interrupt: it is carried, and the user is not asked":
     "接收方的方言没有中断的形式：原样携带，不询问用户",
   "the receiver's dialect has no place for a part of a content, such as an image: it is carried, and not shown":
     "接收方的方言没有某种内容（如图片）的位置：原样携带，不显示",
-  "the receiver's dialect has no place for a message, or for a text that is shown next to one: it is carried, and not shown":
-    "接收方的方言没有该消息或其旁边文本的位置：原样携带，不显示",
+  "the receiver's dialect has no place for a message, or for a text that is shown next to one, or the agent's snapshot lacks an open message: it is carried, and not shown":
+    "接收方的方言没有该消息或其旁边文本的位置，或智能体的快照缺少进行中的消息：原样携带，不显示",
   "an older client has the role of the assistant alone for streamed text: the role is carried, and the text is shown as the assistant's":
     "较旧的客户端对流式文本只有助手一种角色：角色原样携带，文本显示为助手的",
-  "a frame is no event of the agent's dialect, or one without a canonical form, or a call has no end that an older client needs: it is sent as RAW or CUSTOM, and not shown":
-    "该帧不是智能体方言的事件，或没有规范形式，或调用缺少较旧客户端所需的结束：作为 RAW 或 CUSTOM 发送，不显示",
+  "a frame is no event of the agent's dialect, or one without a canonical form, or a call has no end that an older client needs: it is sent as RAW or CUSTOM, and not shown; or the agent's snapshot lacks an open call: the client drops it":
+    "该帧不是智能体方言的事件，或没有规范形式，或调用缺少较旧客户端所需的结束：作为 RAW 或 CUSTOM 发送，不显示；或智能体的快照缺少进行中的调用：客户端会丢弃它",
   "nothing is kept of the conversation's earlier runs, so that the agent may not know its earlier messages: the client gets CUSTOM `diglot.conversation_lost`":
     "会话之前的运行没有任何保留，智能体可能不了解更早的消息：客户端收到 CUSTOM `diglot.conversation_lost`",
 
@@ -302,6 +303,7 @@ export default {
   "an API key of {}, in {}": "{} 的 API key，位于 {}",
   "a token of {}, as `Authorization: Bearer …`": "{} 的令牌，以 `Authorization: Bearer …` 发送",
   "{}: at most {} runs at once": "{}：同时最多 {} 个运行",
+  "{}: at most {} run at once": "{}：同时最多 {} 个运行",
   "all of the scopes {}": "全部 scope：{}",
   "a tenant of {}": "{} 的租户",
 };

@@ -187,8 +187,7 @@ impl<'c> DialectCompiler<'c> {
         let Some(NodeValue::List(nodes)) = root.entry("events").map(|events| &events.value.value) else { return };
         let at_line = |node: &TreeNode| position_of(node).is_some_and(|position| position.line == line);
         if let Some(index) = nodes.iter().position(at_line) {
-            let message =
-                format!("no {} has a `key`, so that this `key` is that of no call", EventType::ToolCallChunk.wire());
+            let message = format!("this `key` names no call: no {} has a `key`", EventType::ToolCallChunk.wire());
             let hint = "add the same `key:` there, or write `toolCallId:` here";
             self.report(&format!("events[{index}]"), position_of(&nodes[index]), message, hint);
         }

@@ -87,8 +87,12 @@ impl DialectCompiler<'_> {
         let line: String = line.chars().skip(index(position.column)).collect();
         let Some((_, value)) = line.split_once(':') else { return false };
         let value = value.trim();
-        let is_open = |quote: char| value.starts_with(quote) && value.matches(quote).count() == 1;
-        value.is_empty() || value.starts_with('>') || is_open('"') || is_open('\'')
+        // A text within quotes that stand on one line is that line.
+        let is_open = |text: &str, quote: char| text.starts_with(quote) && text.matches(quote).count() % 2 == 1;
+        let is_closed = |text: &str| text.starts_with(['"', '\'']) && !is_open(text, '"') && !is_open(text, '\'');
+        let next = self.text.lines().nth(index(position.line) + 1).unwrap_or_default().trim();
+        let is_below = value.is_empty() && !is_closed(next);
+        is_below || value.starts_with('>') || is_open(value, '"') || is_open(value, '\'')
     }
 
     /// Returns what an agent sends: nothing in it is a variable.

@@ -173,7 +173,7 @@ impl EventWriter {
         if matches!(row.kind, EventType::RunStarted | EventType::ToolCallResult) && self.peer.dialect.is_versioned() {
             carry::keep_notes(self.peer.dialect.name, REJECTED_MEMBERS, &mut outgoing.extensions);
         }
-        // Clients since 0.0.57 read the owner of every event, also of those that have none.
+        // Clients since 0.0.57 read the owner of every event, also of those that have none (golden `null-is-no-owner`).
         let owner = find_member(&outgoing.extensions, OWNER);
         if self.peer.dialect.is_versioned() && owner.is_some_and(|owner| owner.json_type() != JsonType::String) {
             carry::keep_notes(self.peer.dialect.name, &[OWNER], &mut outgoing.extensions);

@@ -51,7 +51,7 @@ fn paths_that_cannot_be_meant_name_the_one_that_is() {
                 "  - has: n\n    emit: {type: TOOL_CALL_CHUNK, toolCallName: \"{n}\", delta: x}\n  - has: r\n    emit: {type: \
                  TOOL_CALL_RESULT, key: \"{i}\", content: \"{r}\"}\n",
             ),
-            "5:5: events[1]: no TOOL_CALL_CHUNK has a `key`",
+            "5:5: events[1]: this `key` names no call: no TOOL_CALL_CHUNK has a `key`",
             "add the same `key:` there, or write `toolCallId:` here",
         ),
         (file("  - has: \"{text}\"\n    ignore: true\n"), "`{text}` is not a path", "write `text`"),
@@ -165,6 +165,7 @@ fn a_stream_with_lines_that_yaml_joins_is_refused() {
         format!("stream: >-\n      {frame}\n"),
         format!("stream: '{frame}\n\n      {frame}'\n"),
         "stream: \"event: x\n      data: 1\"\n".to_owned(),
+        "stream: \"data: {\\\"end\\\":1}\n      data: 1\"\n".to_owned(),
         "stream:\n      data:1\n\n      data:2\n".to_owned(),
     ];
     for stream in joined {
@@ -177,6 +178,7 @@ fn a_stream_with_lines_that_yaml_joins_is_refused() {
         format!("stream: |-\n      {frame}\n"),
         "stream: \"data: {\\\"end\\\":1}\\n\\n\"\n".to_owned(),
         "stream: 'data: it''s'\n".to_owned(),
+        "stream:\n      \"data: {\\\"end\\\":1}\\n\\n\"\n".to_owned(),
     ];
     for stream in kept {
         assert_eq!(problems(&format!("{}tests:\n  - {stream}    events: []\n", file(""))), "ok", "{stream}");
