@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const AFTER_HELP: &str = "\
 Captured runs are read with `diglot tap`; they stay in the gateway's memory, within `inspect` of its configuration. No \
-header is captured, so no credential is; with --full, the bodies of both requests are.
+credential and no cookie is captured; with --full, both requests are, with their bodies and all other headers.
 
   diglot inspect on --route chat --for 10m --config diglot.yaml
   diglot tap --config diglot.yaml

@@ -29,8 +29,8 @@ const AFTER_HELP: &str = "\
 Captures the runs that begin from now on, on the routes that match, and writes each one when it has ended. In the end the routes are \
 captured as before. A file holds one run, so --output FILE records the next run; a folder gets a file for each.
 
-Without --full, a recording has no requests, so `diglot replay --as client` cannot send them again. Headers are never recorded, but what \
-callers and agents say is: keep recordings as carefully as the conversations.
+Without --full, a recording has requests only if its route is captured in full already; `diglot replay --as client` needs them. Headers \
+are never recorded, but what callers and agents say is: keep recordings as carefully as the conversations.
 
 Examples:
   diglot record -c diglot.yaml --route chat -o run.ndjson

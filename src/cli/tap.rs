@@ -134,6 +134,7 @@ pub(super) fn run(arguments: &TapArgs) -> CliResult {
         rows_left: arguments.limit.unwrap_or(u64::MAX),
         is_terminal,
         has_runs: false,
+        has_output: false,
     };
     let request = TapRequest {
         run_dir: arguments.place.run_dir()?,
@@ -209,10 +210,15 @@ async fn read_events(
                 true
             }
             TapEvent::Ended => {
-                if !output.has_runs {
-                    print_error("no captured run is kept; `diglot inspect on` captures those that begin from then on");
-                }
-                return Ok(CliExit::Ok);
+                return match (output.has_runs, output.has_output) {
+                    (true, true) => Ok(CliExit::Ok),
+                    (true, false) => {
+                        Err(CliExit::Problems.failure("none of the kept runs, or of their rows, is selected"))
+                    }
+                    (false, _) => Err(CliExit::Problems.failure(
+                        "no captured run is kept; `diglot inspect on` captures those that begin from then on",
+                    )),
+                };
             }
             TapEvent::Failed(error) => return Err(local_gateway::connection_failure(capture.run_dir, &error)),
         };
@@ -326,6 +332,8 @@ struct TapOutput<'a> {
     is_terminal: bool,
     /// whether the gateway has sent a run
     has_runs: bool,
+    /// whether one of them, or a row, was selected
+    has_output: bool,
 }
 
 impl TapOutput<'_> {
@@ -392,7 +400,10 @@ impl TapOutput<'_> {
     fn show_begin(&mut self, key: RunKey) -> io::Result<()> {
         let Some(open) = self.open.get_mut(&key) else { return Ok(()) };
         match open.begin.take() {
-            Some(begin) => self.writer.write_begin(&mut self.out, &open.run, &begin),
+            Some(begin) => {
+                self.has_output = true;
+                self.writer.write_begin(&mut self.out, &open.run, &begin)
+            }
             None => Ok(()),
         }
     }

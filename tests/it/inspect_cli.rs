@@ -157,7 +157,9 @@ async fn tap_shows_both_sides_of_a_run() {
         setup.text(&["tap", "--kept", "--format", "text", "--type", "*_END", "--side", "client", "--limit", "1"]);
     assert_eq!(ends.lines().count(), 2, "{ends}");
     assert!(!ends.contains("BUSINESS_DATA") && ends.contains("TEXT_MESSAGE_END"), "{ends}");
-    assert_eq!(setup.text(&["tap", "--kept", "--caller", "nobody"]), "");
+    let unselected = setup.run(&["tap", "--kept", "--caller", "nobody"]);
+    assert_eq!((unselected.status.code(), &*unselected.stdout), (Some(1), &b""[..]));
+    assert!(String::from_utf8_lossy(&unselected.stderr).contains("none of the kept runs"), "{unselected:?}");
 }
 
 /// The frames of a side are a stream for the other commands.
@@ -180,7 +182,7 @@ async fn inspect_switches_the_capture() {
     let agent = start_agent();
     let setup = InspectSetup::new(&agent, "");
     let mut gateway = setup.start(&[]).await;
-    let runs = || setup.text(&["tap", "--kept"]).lines().filter(|line| line.contains("\"ended\"")).count();
+    let kept = || setup.run(&["tap", "--kept"]);
     assert_eq!(
         setup.text(&["inspect", "status", "--route", "chat"]).lines().nth(1),
         Some("chat   off         off     -")
@@ -189,13 +191,14 @@ async fn inspect_switches_the_capture() {
     let errors = tap.interrupt().await;
     assert!(errors.contains("chat, other is not captured; run `diglot inspect on`, or tap with --on"), "{errors}");
     post_run(gateway.data, "/chat").await;
-    assert_eq!(runs(), 0);
+    assert_eq!(kept().status.code(), Some(1));
 
     let table = setup.text(&["inspect", "on", "--route", "chat", "--for", "2m"]);
     assert!(table.contains("chat   off         events  1m59s") || table.contains("events  2m00s"), "{table}");
     post_run(gateway.data, "/chat").await;
     post_run(gateway.data, "/other").await;
-    eventually("a captured run", async || (runs() > 0).then_some(())).await;
+    eventually("a captured run", async || String::from_utf8_lossy(&kept().stdout).contains("\"ended\"").then_some(()))
+        .await;
     setup.text(&["inspect", "off"]);
     post_run(gateway.data, "/chat").await;
     assert!(setup.text(&["tap", "--kept"]).lines().all(|line| !line.contains("\"id\":2")));

@@ -20,7 +20,8 @@ const HELP: &[&str] = &[
     "",
     "RUNS      runs in progress",
     "IN/S      events of agents per second; OUT/S those for clients",
-    "FIRST     time to the first event for the client: half of the runs, and 95 %, of the last minute",
+    "FIRST     time to the first event for the client: half of the runs, and 95 %, of the last minute;",
+    "          estimated within the buckets of the metric diglot_stream_first_event_seconds",
     "FAILED    ended runs with another outcome than finished, since the gateway started",
     "REFUSED   requests that started no run, since the gateway started",
 ];
@@ -103,7 +104,10 @@ impl ScreenState {
 
     pub(super) fn draw(&mut self, frame: &mut Frame<'_>, content: &ScreenContent) {
         let route_lines = u16::try_from(content.routes.len()).unwrap_or(u16::MAX).saturating_add(2);
-        let most = (frame.area().height / 2).max(3);
+        // Runs have half of the screen if they need it.
+        let height = frame.area().height;
+        let run_lines = u16::try_from(content.runs.len()).unwrap_or(u16::MAX).saturating_add(1);
+        let most = height.saturating_sub(2).saturating_sub(run_lines.clamp(2, (height / 2).max(2))).max(3);
         let [top, routes, runs, bottom] = Layout::vertical([
             Constraint::Length(1),
             Constraint::Length(route_lines.min(most)),
@@ -155,7 +159,12 @@ fn draw_table(frame: &mut Frame<'_>, area: Rect, columns: &[TableColumn], rows: 
         cells.collect::<Vec<_>>().join("  ")
     };
     let mut lines = vec![Line::from(format(&titles)).style(Style::new().add_modifier(Modifier::REVERSED))];
-    lines.extend(rows.iter().take(usize::from(area.height)).map(|row| Line::from(format(row))));
+    let room = usize::from(area.height).saturating_sub(1);
+    let hidden = if rows.len() > room { rows.len() - room.saturating_sub(1) } else { 0 };
+    lines.extend(rows.iter().take(rows.len() - hidden).map(|row| Line::from(format(row))));
+    if hidden > 0 {
+        lines.push(Line::from(format!("… {hidden} more")));
+    }
     frame.render_widget(Paragraph::new(lines), area);
 }
 
@@ -215,6 +224,29 @@ mod tests {
             let mut terminal = Terminal::new(TestBackend::new(columns, lines)).expect("a terminal");
             terminal.draw(|frame| state.draw(frame, &content)).expect("memory");
             assert_eq!(state.offset, 49);
+        }
+    }
+
+    #[test]
+    fn routes_take_the_place_that_runs_do_not_need_and_hidden_ones_are_counted() {
+        let row = |columns: &[TableColumn]| columns.iter().map(|_| "cell".to_owned()).collect::<Vec<_>>();
+        for (routes, runs, shown, hidden) in
+            [(16, 2, 16, None), (30, 2, 17, Some("… 13 more")), (30, 50, 8, Some("… 22 more"))]
+        {
+            let content = ScreenContent {
+                summary: "summary".to_owned(),
+                routes: vec![row(ROUTE_COLUMNS); routes],
+                runs: vec![row(RUN_COLUMNS); runs],
+                hint: String::new(),
+            };
+            let mut terminal = Terminal::new(TestBackend::new(160, 24)).expect("a terminal");
+            terminal.draw(|frame| ScreenState::default().draw(frame, &content)).expect("memory");
+            let text = terminal.backend().to_string();
+            let lines: Vec<&str> = text.lines().collect();
+            let end = lines.iter().rposition(|line| line.contains(RUN_COLUMNS[1].title)).expect("the head of the runs");
+            let cells = lines[..end].iter().filter(|line| line.contains("cell")).count();
+            assert_eq!(cells, shown, "{text}");
+            assert!(hidden.is_none_or(|hidden| lines[end - 1].contains(hidden)), "{text}");
         }
     }
 }
