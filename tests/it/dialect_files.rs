@@ -234,10 +234,10 @@ events:
   - when: {内容: end}
     emit: {type: TEXT_MESSAGE_CHUNK, messageId: z, delta: "the end"}
   - has: part
-    lacks: "part[0]"
+    lacks: "part.of"
     emit: {type: TEXT_MESSAGE_CHUNK, messageId: p, delta: "{part}"}
-  - has: "part[0]"
-    emit: {type: TEXT_MESSAGE_CHUNK, messageId: p, delta: "one of a list"}
+  - has: "part.of"
+    emit: {type: TEXT_MESSAGE_CHUNK, messageId: p, delta: "one of an object"}
   - when: {timestamp: 1002}
     emit: {type: TEXT_MESSAGE_CHUNK, messageId: t, delta: "it is time"}
   - has: at
@@ -279,7 +279,10 @@ fn a_frame_that_repeats_another_is_read_by_its_rules() {
         (of(r#"{"in":[{"n":1},"TEXT"]}"#), vec!["a", "b", "c", "end", "the end"]),
         (of(r#"{"\u5185\u5bb9":"TEXT"}"#), vec!["a", "b", "c", "end", "the end"]),
         // The space is one of those that end no word of JSON.
-        (words("part", &["a", "b", "c", "\u{3000}[1]"]).concat(), vec!["a", "b", "c", "one of a list"]),
+        (
+            words("part", &["a", "b", "[1]", "\u{3000}{\\\"of\\\":1}"]).concat(),
+            vec!["a", "b", "[1]", "one of an object"],
+        ),
         // Of times, one is compared.
         (
             (1000..1003).map(|time| format!("data: {{\"at\":\"a\",\"timestamp\":{time}}}\n\n")).collect(),

@@ -336,3 +336,24 @@ fn commands_show_where_a_request_goes() {
     assert!(found.contains(r#"path: expected "/threads/t1/tool""#), "{found}");
     assert!(found.contains(r#"got "/threads/t1/tools""#), "{found}");
 }
+
+/// Content is a text or a list of parts (AG-UI's `UserMessage`); a text may look like a list.
+#[test]
+fn texts_that_hold_lists_stay_texts() {
+    let list = r#"[{"type": "text", "text": "x"}]"#;
+    let [call, result] = call_and_result();
+    let result = json!({"id": result["id"], "role": "tool", "toolCallId": CALL, "content": list});
+    for (dialect, messages, path) in [
+        ("openai-chat", json!([question("u1", list)]), "/messages/0/content"),
+        ("openai-chat", json!([question("u1", "Q"), call, result]), "/messages/2/content"),
+        ("coze-chat", json!([question("u1", list)]), "/additional_messages/0/content"),
+        ("dify-chat", json!([question("u1", list)]), "/query"),
+    ] {
+        let file = TempFile::new(&input("r1", &messages));
+        let done =
+            diglot().args(["translate", "--request", "--from", "ag-ui", "--to", dialect]).arg(file.path()).output();
+        let done = done.expect("the binary starts");
+        let body: Value = serde_json::from_slice(&done.stdout).expect("JSON");
+        assert_eq!(body.pointer(path), Some(&json!(list)), "{dialect}: {body}");
+    }
+}

@@ -6,7 +6,7 @@
 //!   root ─┬─ choices ── [0] ─┬─ delta ── content
 //!         ╰─ usage           ╰─ finish_reason
 //! ```
-//! Skips values that are on no path. If a path leads into a string, parses the string as JSON and continues there,
+//! Skips values that are on no path. If a path leads into a string that holds an object, continues in that object,
 //! because some agents put an event's content into a string.
 
 use super::scan::{ScanFailure, ValueScanner};
@@ -216,12 +216,13 @@ impl PathTree {
         }
     }
 
-    /// Reads the values of the paths that lead into a string, unless it holds no object or list.
+    /// Reads the values of the paths that lead into a string, unless it holds no object. A list stays text: messages
+    /// whose content is text or a list of parts are told apart by the first element.
     fn read_held(&self, slot: usize, string: &str, values: &mut PathValues<'_>) {
         let string = Json::from_trusted(string);
         let held = string.text().unwrap_or_default();
         let held = held.trim();
-        if !held.starts_with(['{', '[']) {
+        if !held.starts_with('{') {
             return;
         }
         let mut found = self.no_values();

@@ -44,11 +44,11 @@ fn take_member<'a>(text: &'a str, name: &str) -> Option<Json<'a>> {
     object.members.into_iter().find_map(|(key, value)| (key.name() == name).then_some(value))
 }
 
-/// Parses the object or list that a string holds.
+/// Parses the object that a string holds.
 fn parse_text(value: &Json<'_>) -> Option<Json<'static>> {
     let text = value.text()?;
     let text = text.trim();
-    if !text.starts_with(['{', '[']) {
+    if !text.starts_with('{') {
         return None;
     }
     json::parse_value(text).map(Json::into_owned)
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn finds_members_elements_and_what_texts_hold() {
-        let frame = r#"{"type":"x","threadId":"t","a":[{"b":1.10},{"b":" {\"c\":[\"最后\",2]}\n"}]}"#;
+        let frame = r#"{"type":"x","threadId":"t","list":"[1]","a":[{"b":1.10},{"b":" {\"c\":[\"最后\",2]}\n"}]}"#;
         let rows: &[(&[JsonStep], Option<&str>)] = &[
             (&[member("type")], Some(r#""x""#)),
             (&[member("threadId")], Some(r#""t""#)),
@@ -76,6 +76,8 @@ mod tests {
             (&[member("a"), JsonStep::Index(2), member("b")], None),
             (&[member("a"), member("b")], None),
             (&[member("type"), member("b")], None),
+            (&[member("list"), JsonStep::Index(0)], None),
+            (&[member("list"), JsonStep::Last], None),
             (&[], Some(frame)),
         ];
         let mut tree = PathTree::default();
