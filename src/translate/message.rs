@@ -102,8 +102,9 @@ pub(super) fn read(message: Members<'_>, side: PeerDialect, out: &mut Vec<Messag
     let form = &dialect.message;
     let role = get(&message, Field::Role).and_then(Json::text).unwrap_or_default();
     let role = value_aliases::canonical_role(side, &role).to_owned();
-    let mut canonical = Members::new();
-    let mut own = Members::new();
+    // AG-UI's own, which the gateway writes where no message is there to carry it.
+    let is_activity = role == ACTIVITY && get(&message, Field::ActivityType).is_some_and(|it| !it.is_null());
+    let (mut canonical, mut own) = (Members::new(), Members::new());
     let mut unwrapped = carry::CarriedMembers::default();
     let mut nulls = Vec::new();
     for (key, value) in message {
@@ -116,6 +117,7 @@ pub(super) fn read(message: Members<'_>, side: PeerDialect, out: &mut Vec<Messag
             // Canonical tool messages have no name, and some agents reject unknown members.
             MemberKey::Known(Field::Name) if role == TOOL => own.push((key, value)),
             MemberKey::Known(field) if form.fields.contains(field) => canonical.push((key, value)),
+            MemberKey::Known(Field::ActivityType) if is_activity => canonical.push((key, value)),
             _ => own.push((key, value)),
         }
     }
@@ -129,15 +131,16 @@ pub(super) fn read(message: Members<'_>, side: PeerDialect, out: &mut Vec<Messag
     if !nulls.is_empty() {
         own.push((carry::extension_key(NULLS_NOTE), json::to_array(&nulls)));
     }
-    message_content::read(&mut canonical, &mut own, &role, side);
+    if !is_activity {
+        message_content::read(&mut canonical, &mut own, &role, side);
+    }
     let mut found = unwrapped.canonical;
     let mut surrounding = match (get(&found, Field::Content), dialect.message_adapter) {
-        (None, Some(adapter)) => adapter.read(&mut canonical, &mut own, dialect.name),
+        (None, Some(adapter)) if !is_activity => adapter.read(&mut canonical, &mut own, dialect.name),
         // Canonical content is used as is.
         _ => SurroundingMessages::default(),
     };
-    let before = carry::take(&mut found, PRECEDING);
-    let after = carry::take(&mut found, FOLLOWING);
+    let [before, after] = [PRECEDING, FOLLOWING].map(|place| carry::take(&mut found, place));
     for (key, value) in found {
         // One spelling: a second one would pass the checks of the first.
         set(&mut canonical, key.into_canonical(), value);
