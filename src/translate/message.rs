@@ -122,11 +122,10 @@ pub(super) fn read(message: Members<'_>, side: PeerDialect, out: &mut Vec<Messag
         }
     }
     value_aliases::read_role(side, &mut canonical, &mut own);
-    if let Some(rest) = unwrapped.rest.take() {
-        match dialect.carry_location {
-            CarryLocation::Metadata => canonical.push((MemberKey::Known(Field::Metadata), rest)),
-            CarryLocation::Extra | CarryLocation::Native => own.push((carry::extension_key(location), rest)),
-        }
+    match (unwrapped.rest.take(), dialect.carry_location) {
+        (None, _) => {}
+        (Some(rest), CarryLocation::Metadata) => canonical.push((MemberKey::Known(Field::Metadata), rest)),
+        (Some(rest), _) => own.push((carry::extension_key(location), rest)),
     }
     if !nulls.is_empty() {
         own.push((carry::extension_key(NULLS_NOTE), json::to_array(&nulls)));
