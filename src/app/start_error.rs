@@ -12,7 +12,7 @@ pub(crate) enum StartError {
     #[error("another gateway has {} (run_dir) in use; `diglot serve --upgrade` takes over from it", .0.display())]
     Running(PathBuf),
     #[error(
-        "the gateway in {} (run_dir) is shutting down, and serves and answers until its `drain_grace` and its open runs have ended; `diglot serve --upgrade` takes over its sockets, or start this one when it has exited (`diglot drain --wait` waits for its runs)", .0.display()
+        "the gateway in {} (run_dir) is shutting down, and serves until its `drain_grace` and its open runs have ended; start this one after that (`diglot drain --wait` waits for the runs), or now: `diglot serve --upgrade` takes over its sockets", .0.display()
     )]
     ShuttingDown(PathBuf),
     #[error("the gateway in {folder} (run_dir) did not hand over and keeps serving: {1}", folder = .0.display())]

@@ -28,7 +28,7 @@ pub(crate) fn restore_chunk<'a>(mut event: Event<'a>, canonical_type: Option<&'s
 /// of seed 001. Later chunks use the first chunk's role. Returns true if the text is shown under another role.
 pub(crate) fn write_explicit_role(version: PeerVersion, kind: EventType, outgoing: &mut OutgoingEvent<'_>) -> bool {
     let role = get(&outgoing.members, Field::Role).cloned();
-    let has_one_role = matches!(version, PeerVersion::V0_1 | PeerVersion::V0_0_35);
+    let has_one_role = version.is_sequential();
     let newer = role.as_ref().is_some_and(|role| has_one_role && !role.is_str(ASSISTANT));
     if newer || (role.is_none() && kind == EventType::TextMessageStart) {
         crate::event::set(&mut outgoing.members, MemberKey::Known(Field::Role), Json::string(ASSISTANT));

@@ -56,8 +56,7 @@ impl PeerDialect {
 
     /// Returns true if the peer, a client with AG-UI's list of messages, gets a call as it arrives.
     pub(crate) fn streams_calls(&self) -> bool {
-        let is_sequenced = matches!(self.peer_version, PeerVersion::V0_1 | PeerVersion::V0_0_35);
-        self.dialect.has_one_message_list && !is_sequenced && !self.dialect.has_whole_messages()
+        self.dialect.has_one_message_list && !self.peer_version.is_sequential() && !self.dialect.has_whole_messages()
     }
 
     /// Collects the messages that the peer, a client, has from before a run, unless it goes on with those.

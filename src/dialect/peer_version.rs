@@ -29,6 +29,11 @@ pub enum PeerVersion {
 }
 
 impl PeerVersion {
+    /// Returns whether clients of this version take one open item at a time, and text of the assistant alone.
+    pub(crate) const fn is_sequential(self) -> bool {
+        matches!(self, PeerVersion::V0_1 | PeerVersion::V0_0_35)
+    }
+
     /// Returns the version that accepts what `0.0.<patch>` does: the last one that is not above it.
     pub(super) const fn from_patch(patch: u8) -> PeerVersion {
         match patch {

@@ -116,8 +116,7 @@ impl RunAligner {
     fn push_cut_event(&mut self, at_ms: u64, is_broken: bool, rows: &mut Vec<AlignedRow>) {
         while let SseStep::Frame(frame) = self.frames.finish() {
             let note = if is_broken { cut_note(&frame) } else { "the run ended within this event" };
-            let event = agent_event(&frame, self.agent);
-            let event = RowEvent { kind: event.kind.or_else(|| find_first_type(&frame.data)), ..event };
+            let event = unfinished_event(&frame, self.agent);
             self.push_row(at_ms, Some(event), RowCause::Dropped, Some(note), rows);
             if let Some(row) = rows.last_mut() {
                 row.cause = RowCause::Dropped;
@@ -130,8 +129,7 @@ impl RunAligner {
         while let SseStep::Frame(frame) = self.frames.finish() {
             let is_cut = json::parse_open_object(&frame.data).is_err();
             let note = is_cut.then(|| cut_note(&frame));
-            let event = agent_event(&frame, self.agent);
-            let event = RowEvent { kind: event.kind.or_else(|| find_first_type(&frame.data)), ..event };
+            let event = unfinished_event(&frame, self.agent);
             self.push_row(at_ms, Some(event), RowCause::Held, note, rows);
             if let Some(row) = rows.last_mut().filter(|_| is_cut) {
                 row.cause = RowCause::Dropped;
@@ -200,6 +198,12 @@ impl RunAligner {
         self.held.update(&mut row);
         rows.push(row);
     }
+}
+
+/// Returns an event that the agent may not have finished: its type is known if that came first.
+fn unfinished_event(frame: &SseFrame<'_>, agent: &Dialect) -> RowEvent {
+    let event = agent_event(frame, agent);
+    RowEvent { kind: event.kind.or_else(|| find_first_type(&frame.data)), ..event }
 }
 
 /// Returns what is noted of an event that the agent did not finish.

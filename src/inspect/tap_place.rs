@@ -11,7 +11,7 @@ pub(crate) struct TapPlace {
     /// pattern of the routes
     routes: String,
     /// the only run, by its number or by the id of its request
-    run: Option<String>,
+    run: Option<ChosenRun>,
     /// id of the last run that it has come to
     last_id: AtomicU64,
     missed: AtomicU64,
@@ -19,15 +19,21 @@ pub(crate) struct TapPlace {
     all_missed: Counter,
 }
 
+#[derive(Debug)]
+struct ChosenRun {
+    request_id: String,
+    number: Option<u64>,
+}
+
 impl TapPlace {
     pub(super) fn new(routes: String, run: Option<String>, last_id: u64, all_missed: Counter) -> TapPlace {
+        let run = run.map(|id| ChosenRun { number: id.strip_prefix('#').unwrap_or(&id).parse().ok(), request_id: id });
         TapPlace { routes, run, last_id: AtomicU64::new(last_id), missed: AtomicU64::new(0), all_missed }
     }
 
     pub(super) fn selects(&self, run: &CapturedRun) -> bool {
-        let is_named = self.run.as_ref().is_none_or(|id| {
-            let number = id.strip_prefix('#').unwrap_or(id);
-            *id == run.settings.ids.run_id.text().unwrap_or_default() || *number == run.id.to_string()
+        let is_named = self.run.as_ref().is_none_or(|chosen| {
+            chosen.number == Some(run.id) || run.settings.ids.run_id.text().is_some_and(|id| *id == *chosen.request_id)
         });
         is_named && matches_glob(&self.routes, &run.head.route)
     }

@@ -103,7 +103,7 @@ fn check_recognises_dialect_files() {
         let Printed { code, err, .. } = run(command, "");
         assert!(code == Some(78) && err.contains("this is a dialect file") && err.contains("dialect_files:"), "{err}");
     }
-    // Whatever a file without keys is for, and JSON, which is also YAML.
+    // A file without keys may be for either; JSON is YAML, too.
     let empty = TempFile::new("# rules follow\n");
     let Printed { code, out, .. } = run(&["check", utf8(empty.path())], "");
     assert!(

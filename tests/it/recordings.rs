@@ -309,7 +309,7 @@ events:
     assert!(recorder.exit().await.success());
     let (code, out, err) = texts(&run(&["check", "--against", &runs, utf8(&config)]));
     assert_eq!((code, out.matches("route chat: the same").count()), (Some(0), 2), "{out}{err}");
-    // What the agent would get is compared as well.
+    // The request for the agent is compared, too.
     let dialect = std::fs::read_to_string(folder.path("acme.yaml")).expect("the file");
     let other = dialect.replace("body: {}}", "body: {question: \"{@user_text}\"}}");
     std::fs::write(folder.path("acme.yaml"), other).expect("a file");

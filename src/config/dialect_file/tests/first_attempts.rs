@@ -8,6 +8,18 @@ fn file(rules: &str) -> String {
     format!("name: acme\nevents:\n{rules}  - has: end\n    done: true\n")
 }
 
+/// Each row has a file, and a part of the message and of the hint that it gets.
+fn assert_problems(rows: &[(String, &str, &str)]) {
+    let mut failures = Vec::new();
+    for (text, message, hint) in rows {
+        let found = problems(text);
+        if !found.contains(message) || !found.contains(hint) {
+            failures.push(format!("{text}\n  expected {message} ({hint})\n  found {found}"));
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
 #[test]
 fn paths_that_cannot_be_meant_name_the_one_that_is() {
     let rows = [
@@ -94,14 +106,7 @@ fn paths_that_cannot_be_meant_name_the_one_that_is() {
             "write TEXT_MESSAGE_CHUNK, which begins and ends by itself",
         ),
     ];
-    let mut failures = Vec::new();
-    for (text, message, hint) in rows {
-        let found = problems(&text);
-        if !found.contains(message) || !found.contains(hint) {
-            failures.push(format!("{text}\n  expected {message} ({hint})\n  found {found}"));
-        }
-    }
-    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    assert_problems(&rows);
     // As a quoted name, and below a payload, it is what the file says.
     let quoted = "name: a\npayload: '[\"$body\"]'\nevents: [{has: '[\"$x\"]', done: true}]";
     assert_eq!(problems(quoted), "ok");
@@ -146,14 +151,7 @@ fn yaml_that_is_not_what_it_seems_has_a_way_out() {
             "close it, on the same line",
         ),
     ];
-    let mut failures = Vec::new();
-    for (text, message, hint) in rows {
-        let found = problems(&text);
-        if !found.contains(message) || !found.contains(hint) {
-            failures.push(format!("{text}\n  expected {message} ({hint})\n  found {found}"));
-        }
-    }
-    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    assert_problems(&rows);
 }
 
 /// Line ends are what a stream consists of.
