@@ -216,8 +216,8 @@ impl PathTree {
         }
     }
 
-    /// Reads the values of the paths that lead into a string, unless it holds no object. A list stays text: a path to the
-    /// first element is how a file distinguishes content with parts from content that is text.
+    /// Reads the values of the paths that lead into a string, unless it holds no object. A list stays text: a path to
+    /// the first element is how a file distinguishes content with parts from content that is text.
     fn read_held(&self, slot: usize, string: &str, values: &mut PathValues<'_>) {
         let string = Json::from_trusted(string);
         let held = string.text().unwrap_or_default();
