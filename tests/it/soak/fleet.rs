@@ -183,6 +183,7 @@ async fn watch_log(mut lines: UnboundedReceiver<String>, report: Arc<SoakReport>
         } else if line["level"] == "ERROR" || line["level"] == "WARN" && message != "run ended" {
             report.count(&format!("log: {message}"));
         }
+        report.add_log_line(text);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Counts what happened, prints it, and keeps the evidence of what is wrong.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -9,6 +9,9 @@ use std::time::{Duration, Instant};
 
 /// Violations whose evidence is kept, at most.
 const MOST_FILES: usize = 200;
+
+/// Lines of the gateways' logs that are kept with a violation: those of about two seconds.
+const LOG_LINES: usize = 200;
 
 #[derive(Default)]
 struct ReportCounts {
@@ -27,13 +30,15 @@ pub struct SoakReport {
     start: Instant,
     files: AtomicUsize,
     counts: Mutex<ReportCounts>,
+    log: Mutex<VecDeque<String>>,
 }
 
 impl SoakReport {
     pub fn new(seed: u64) -> SoakReport {
         let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/target/soak"));
         std::fs::create_dir_all(&folder).expect("a folder");
-        SoakReport { folder, seed, start: Instant::now(), files: AtomicUsize::new(0), counts: Mutex::default() }
+        let (files, counts, log) = (AtomicUsize::new(0), Mutex::default(), Mutex::default());
+        SoakReport { folder, seed, start: Instant::now(), files, counts, log }
     }
 
     /// Counts a run of a pair: finished, failed or refused for a reason, or left by its client.
@@ -59,6 +64,15 @@ impl SoakReport {
         self.counts.lock().expect("whole").samples.push(sample);
     }
 
+    /// Keeps a line of a gateway's log for the evidence of a violation.
+    pub fn add_log_line(&self, line: String) {
+        let mut log = self.log.lock().expect("whole");
+        if log.len() == LOG_LINES {
+            log.pop_front();
+        }
+        log.push_back(line);
+    }
+
     /// Records a violation: its first line, and a file with everything.
     pub fn add_violation(&self, what: &str, evidence: &str) {
         let first = what.lines().next().unwrap_or_default();
@@ -69,7 +83,9 @@ impl SoakReport {
         if number < MOST_FILES {
             let path = self.folder.join(format!("{}-{number}.txt", self.seed));
             let at = self.start.elapsed().as_secs_f64();
-            std::fs::write(path, format!("seed {}, {at:.3} s\n{what}\n\n{evidence}\n", self.seed)).expect("a file");
+            let log = self.log.lock().expect("whole").iter().fold(String::new(), |text, line| text + line + "\n");
+            let text = format!("seed {}, {at:.3} s\n{what}\n\n{evidence}\n\n--- the logs\n{log}", self.seed);
+            std::fs::write(path, text).expect("a file");
         }
     }
 
