@@ -13,6 +13,7 @@
 //! - `cors`: pages of other origins.
 //! - `custom_dialects`: dialects that the configuration defines, and output for older agents.
 //! - `dialect_files`: agents whose dialects are described by files, and mistakes in those files.
+//! - `dialect_file_pieces`: how pieces of texts and calls of dialect files open and close what they belong to.
 //! - `dialect_file_examples`: what examples of dialect files state, and the mock agents that answer with them.
 //! - `dialect_file_tools`: the commands with dialect files: check, verify, detect, translate, replay, mock agents.
 //! - `dialect_requests`: where the requests of dialect files go, what values do on the way, and errors of agents.
@@ -79,6 +80,7 @@ mod cors;
 mod custom_dialects;
 mod dialect_file_tools;
 mod dialect_file_examples;
+mod dialect_file_pieces;
 mod dialect_files;
 mod dialect_requests;
 mod drain;

@@ -4,6 +4,7 @@
 //!   text       closed ──first text──▶ open ──other id, thinking, call, list of messages, end──▶ closed
 //!   thinking   the same, with text instead of thinking
 //!   call       unnamed ──name──▶ open ──text, thinking, its result or end, list of messages, end──▶ closed
+//!              with a key, text and thinking only interrupt it
 //!   run        running ──finish──▶ succeeded ──done, end of the stream──▶ ended
 //!                 ╰──────────────────done, fail────────────────────────▶ ended
 //! ```

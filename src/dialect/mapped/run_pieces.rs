@@ -51,6 +51,8 @@ struct KnownText {
 #[derive(Debug)]
 struct KnownCall {
     id: Json<'static>,
+    /// whether its pieces name it by a key, and may go on behind a text or thinking
+    has_key: bool,
     name: Option<Json<'static>>,
     /// arguments that came before the name
     waiting: String,
@@ -63,6 +65,8 @@ enum CallState {
     /// its name did not come yet
     Unnamed,
     Open,
+    /// open, and a text or thinking began since its last piece
+    Interrupted,
     Closed,
 }
 
@@ -121,7 +125,7 @@ impl RunPieces {
         let is_open = self.open_text.as_ref().is_some_and(|(open, open_key)| *open == kind && open_key.is_same(&key));
         if !is_open || is_replaced {
             self.close_text(sink);
-            self.close_calls(sink);
+            self.interrupt_calls(sink);
             let id = self.open_text(kind, &key, own_id.is_some(), is_replaced);
             if kind == TextKind::Thought {
                 sink.emit(Event::new(EventType::ReasoningStart).with(Field::MessageId, id.clone()));
@@ -204,8 +208,11 @@ impl RunPieces {
         let (id, state) = (call.id.clone(), call.state);
         let waiting = std::mem::take(&mut call.waiting);
         // A call that goes on behind something else starts again under its own name.
-        if state == CallState::Unnamed || (state == CallState::Closed && delta.is_some()) {
+        let starts = state == CallState::Unnamed || (state == CallState::Closed && delta.is_some());
+        if starts || state == CallState::Interrupted {
             call.state = CallState::Open;
+        }
+        if starts {
             self.open_calls.insert(handle, ());
             self.close_text(sink);
             let start = Event::new(EventType::ToolCallStart).with(Field::ToolCallId, id.clone());
@@ -213,7 +220,6 @@ impl RunPieces {
         }
         let waiting = Some(waiting).filter(|waiting| !waiting.is_empty()).map(|waiting| Json::string(&waiting));
         for delta in waiting.into_iter().chain(delta) {
-            self.close_text(sink);
             let members = std::mem::take(&mut piece.members);
             let piece = Event { members, ..Event::new(EventType::ToolCallArgs) };
             emit_content(EventType::ToolCallArgs, id.clone(), delta, piece, sink);
@@ -237,7 +243,7 @@ impl RunPieces {
         let is_known = self.calls.get(&handle).is_some_and(|call| match (&id, call.state) {
             (Some(id), _) => call.id.is_same(id),
             // Agents begin to count again with each answer of their model.
-            (None, CallState::Closed) => !has_name,
+            (None, CallState::Interrupted | CallState::Closed) => !has_name,
             (None, CallState::Unnamed | CallState::Open) => true,
         });
         if is_known {
@@ -254,7 +260,7 @@ impl RunPieces {
             self.call_keys.insert(id.clone(), handle.clone());
         }
         let (state, sent) = (CallState::Unnamed, SentText::default());
-        self.calls.insert(handle.clone(), KnownCall { id, name: None, waiting: String::new(), state, sent });
+        self.calls.insert(handle.clone(), KnownCall { id, has_key, name: None, waiting: String::new(), state, sent });
         handle
     }
 
@@ -288,7 +294,8 @@ impl RunPieces {
 
     fn close_call(&mut self, handle: &Json<'_>, sink: &mut dyn CanonicalSink) {
         self.open_calls.remove(handle);
-        if let Some(call) = self.calls.get_mut(handle).filter(|call| call.state == CallState::Open) {
+        let is_open = |call: &&mut KnownCall| matches!(call.state, CallState::Open | CallState::Interrupted);
+        if let Some(call) = self.calls.get_mut(handle).filter(is_open) {
             call.state = CallState::Closed;
             sink.emit(Event::new(EventType::ToolCallEnd).with(Field::ToolCallId, call.id.clone()));
         }
@@ -308,6 +315,19 @@ impl RunPieces {
         }
         sink.emit(Event::new(EventType::ReasoningMessageEnd).with(Field::MessageId, id.clone()));
         sink.emit(Event::new(EventType::ReasoningEnd).with(Field::MessageId, id));
+    }
+
+    /// Ends the open calls before a text or thinking, but those by a key: a delta may have pieces of both.
+    fn interrupt_calls(&mut self, sink: &mut dyn CanonicalSink) {
+        for (handle, ()) in std::mem::take(&mut self.open_calls).drain() {
+            match self.calls.get_mut(&handle).filter(|call| call.has_key) {
+                Some(call) => {
+                    call.state = CallState::Interrupted;
+                    self.open_calls.insert(handle, ());
+                }
+                None => self.close_call(&handle, sink),
+            }
+        }
     }
 
     fn close_calls(&mut self, sink: &mut dyn CanonicalSink) {
