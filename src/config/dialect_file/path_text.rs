@@ -195,6 +195,16 @@ impl DialectCompiler<'_> {
     }
 }
 
+/// Returns whether a text is a path, also of a named place.
+pub(super) fn is_place(text: &str) -> bool {
+    let named = text.strip_prefix('@').filter(|named| {
+        let name = named.split(['.', '[']).next().unwrap_or_default();
+        [FRAME_ROOTS, REQUEST_ROOTS].concat().iter().any(|root| root.strip_prefix('@') == Some(name))
+    });
+    let is_path = |path: &str| split_steps(path).is_some_and(|steps| !steps.is_empty());
+    is_path(named.unwrap_or(text))
+}
+
 /// Removes the dot behind a named place, unless nothing follows it.
 fn without_dot(rest: &str) -> &str {
     rest.strip_prefix('.').filter(|next| !next.is_empty()).unwrap_or(rest)

@@ -1,6 +1,7 @@
 //! Values as a dialect file writes them.
 
 use super::compiler::{DialectCompiler, PathUse, PlacedNode, literal_json, position_of};
+use super::path_text::is_place;
 use crate::codec::json;
 use crate::config::problem::{did_you_mean, nearest};
 use crate::config::spanned_tree::{MapEntry, NodeValue, TreeScalar, TreeScalarKind, join_key};
@@ -288,12 +289,30 @@ impl DialectCompiler<'_> {
         Some(source)
     }
 
+    /// Reports a place that would be sent as it is written: in two braces, or without any.
+    fn reports_lost_place(&mut self, at: PlacedNode<'_>, text: &str, scope: PathUse) -> bool {
+        if (text.starts_with("$.") || text.starts_with('@')) && is_place(text) {
+            let message = format!("`{text}` without braces is this text itself");
+            self.report_at(at, message, format!("write `\"{{{text}}}\"`"));
+            return true;
+        }
+        let doubled = text.split("{{").skip(1).find_map(|rest| rest.split_once("}}").map(|(inside, _)| inside));
+        let is_lost = |place: &&str| matches!(scope, PathUse::Frame { .. }) && (place.starts_with('@') || is_place(place));
+        let Some(place) = doubled.filter(is_lost) else { return false };
+        let hint = format!("write `{{{place}}}` for the value, or `{{{{ {place} }}}}` for a text in braces");
+        self.report_at(at, format!("`{{{{{place}}}}}` is the text `{{{place}}}`, not a value"), hint);
+        true
+    }
+
     /// Compiles a text with places in braces.
     fn compile_text(&mut self, at: PlacedNode<'_>, written: &str, scope: PathUse) -> Option<ValueTemplate> {
         let text = self.expand(at, written)?;
         if text.is_empty() && !written.is_empty() {
             // A variable without a value leaves out its member.
             return Some(ValueTemplate::From(Vec::new()));
+        }
+        if self.reports_lost_place(at, &text, scope) {
+            return None;
         }
         let mut parts = Vec::new();
         let mut literal = String::new();

@@ -85,6 +85,42 @@ fn paths_that_cannot_be_meant_name_the_one_that_is() {
             "{as_text: VALUE}",
         ),
         (
+            file("  - has: t\n    emit: {type: TEXT_MESSAGE_CHUNK, delta: \"{{txt}}\"}\n"),
+            "4:45: events[0].emit.delta: `{{txt}}` is the text `{txt}`, not a value",
+            "write `{txt}` for the value, or `{{ txt }}` for a text in braces",
+        ),
+        (file("  - has: t\n    keep: {id: \"a {{@messge}}\"}\n"), "4:16: events[0].keep.id: `{{@messge}}`", "`{@messge}`"),
+        (
+            file("  - has: t\n    fail: {message: \"{{why[0].x}} b\"}\n"),
+            "4:21: events[0].fail.message: `{{why[0].x}}` is the text `{why[0].x}`",
+            "write `{why[0].x}`",
+        ),
+        (
+            file("  - has: t\n    fail: {message: \"{@messge}\", code: \"{why\"}\n"),
+            "4:21: events[0].fail.message: `@messge` does not exist here",
+            "use one of: `@event`",
+        ),
+        (
+            file("  - has: t\n    fail: {code: \"{why\"}\n"),
+            "4:18: events[0].fail.code: `{why` has a brace without a partner",
+            "close it",
+        ),
+        (
+            file("  - has: t\n    keep: {id: \"{id\"}\n"),
+            "4:16: events[0].keep.id: `{id` has a brace without a partner",
+            "close it",
+        ),
+        (
+            file("  - has: t\n    emit: {type: TEXT_MESSAGE_CHUNK, delta: $.txt}\n"),
+            "4:45: events[0].emit.delta: `$.txt` without braces is this text itself",
+            "write `\"{$.txt}\"`",
+        ),
+        (
+            "name: a\nevents: [{done: true}]\nrequest: {body: {q: '@user_text'}}".to_owned(),
+            "3:21: request.body.q: `@user_text` without braces is this text itself",
+            "write `\"{@user_text}\"`",
+        ),
+        (
             file("  - has: t\n    status: 500\n    fail: {}\n"),
             "4:5: events[0].status: there is no such",
             "`error:` at the top",
@@ -110,6 +146,10 @@ fn paths_that_cannot_be_meant_name_the_one_that_is() {
     // As a quoted name, and below a payload, it is what the file says.
     let quoted = "name: a\npayload: '[\"$body\"]'\nevents: [{has: '[\"$x\"]', done: true}]";
     assert_eq!(problems(quoted), "ok");
+    for text in ["{{\\"a\\":1}}", "{{ txt }}", "{{{txt}}}", "$.50", "@you", "a@item.b"] {
+        let found = problems(&file(&format!("  - has: t\n    emit: {{type: TEXT_MESSAGE_CHUNK, delta: \"{text}\"}}\n")));
+        assert_eq!(found, "ok", "{text}");
+    }
 }
 
 #[test]
