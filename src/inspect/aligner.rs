@@ -2,6 +2,7 @@
 
 use super::capture_step::CaptureStep;
 use super::held_rows::HeldRows;
+use super::open_ids::OpenIds;
 use super::replayed_stream::ReplayedStream;
 use super::row::{AlignedRow, CarriedNames, RowCause, RowCount, RowEvent};
 use super::stream_settings::StreamSettings;
@@ -26,6 +27,7 @@ pub(crate) struct RunAligner {
     out: Vec<u8>,
     rows: u64,
     held: HeldRows,
+    open: OpenIds,
 }
 
 impl RunAligner {
@@ -36,7 +38,16 @@ impl RunAligner {
         stream.report_mut().trace = Some(Box::new(ExplainTrace::default()));
         let frames = SseDecoder::new(settings.limits);
         let agent = settings.agent.dialect;
-        RunAligner { stream, frames, agent, framing: Framing::Sse, out: Vec::new(), rows: 0, held: HeldRows::default() }
+        RunAligner {
+            stream,
+            frames,
+            agent,
+            framing: Framing::Sse,
+            out: Vec::new(),
+            rows: 0,
+            held: HeldRows::default(),
+            open: OpenIds::default(),
+        }
     }
 
     /// Takes the next step of the run, at `now_ms` since the epoch, and appends the rows that it completes.
@@ -184,9 +195,9 @@ impl RunAligner {
             releases: Vec::new(),
         };
         let trace = self.stream.report_mut().trace.as_mut();
-        for entry in trace.map(|trace| std::mem::take(&mut trace.entries)).unwrap_or_default() {
-            add_trace(entry, &mut row);
-        }
+        let entries = trace.map(|trace| std::mem::take(&mut trace.entries)).unwrap_or_default();
+        self.open.update(&mut row, &entries);
+        entries.into_iter().for_each(|entry| add_trace(entry, &mut row));
         let is_nothing = row.cause == RowCause::Nothing && row.client.is_empty() && row.losses.is_empty();
         if row.agent.is_some() && !is_nothing {
             row.cause = cause_of(&row);
@@ -257,6 +268,7 @@ fn add_trace(entry: TraceEntry, row: &mut AlignedRow) {
             row.canonical.push(kind.wire());
             add_carried(names, location);
         }
+        TraceEntry::Item(..) => {}
         TraceEntry::Guarded(names, location) | TraceEntry::Written(_, names, location) => add_carried(names, location),
         TraceEntry::Repair(repair) => {
             row.repairs.push(RowCount { label: repair.label(), help: repair.description(), rule: repair.rule() });

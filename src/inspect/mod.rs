@@ -19,6 +19,7 @@
 mod redaction;
 mod row;
 mod held_rows;
+mod open_ids;
 mod stream_settings;
 mod capture_step;
 mod replayed_stream;
@@ -45,6 +46,7 @@ pub(crate) use aligner::RunAligner;
 pub(crate) use capture_step::CaptureStep;
 pub(crate) use captured_run::{CapturedRequests, CapturedRun, RunEnd, RunFacts, RunHead};
 pub(crate) use glob::matches_glob;
+pub(crate) use open_ids::describes_id_change;
 pub(crate) use recorded_run::{RecordedItem, RecordedRun, RecordingError, RecordingLines};
 pub(crate) use recording::{RECORDING_START, RecordingEnd, RecordingLine};
 pub(crate) use redaction::Redaction;

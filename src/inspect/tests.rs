@@ -1,6 +1,7 @@
 //! Recordings, from a captured run to the same run again.
 
 use super::capture_step::CaptureStep;
+use super::aligner::RunAligner;
 use super::captured_run::RunHead;
 use super::recorded_run::{RecordedItem, RecordedRun};
 use super::recording::{RecordingEnd, RecordingLine};
@@ -293,6 +294,36 @@ fn rows(store: &CaptureStore, id: u64) -> Vec<AlignedRow> {
             ReaderStep::Ended => return all,
             ReaderStep::Evicted => panic!("evicted"),
         }
+    }
+}
+
+#[test]
+fn an_id_that_changes_within_an_item_is_named() {
+    // "a message, tool call or step is started before it is continued or ended" (specs/ag-ui-1.0.md §3.2)
+    let start = r#"{"type":"TEXT_MESSAGE_START","messageId":"m1","role":"assistant"}"#;
+    let end = r#"{"type":"TEXT_MESSAGE_END","messageId":"m2"}"#;
+    let text = |id: &str| format!(r#"{{"type":"TEXT_MESSAGE_CONTENT","messageId":"{id}","delta":"a"}}"#);
+    let hai_start = r#"{"type":"BUSINESS_DATA_START","messageId":"m1","role":"assistant"}"#;
+    let hai_text = |id: &str| format!(r#"{{"type":"BUSINESS_DATA_CONTENT","messageId":"{id}","delta":"a"}}"#);
+    let call = r#"{"type":"TOOL_CALL_START","toolCallId":"m1","toolCallName":"f"}"#;
+    for (agent, events, change) in [
+        ("ag-ui", vec![start.to_owned(), text("m1"), text("m2"), text("m2"), end.to_owned()], Some(3)),
+        ("ag-ui", vec![start.to_owned(), text("m1"), end.to_owned()], Some(3)),
+        ("hai", vec![hai_start.to_owned(), hai_text("m1"), hai_text("m2")], Some(3)),
+        // An agent that sends no start, and a call beside a message.
+        ("ag-ui", vec![text("m2"), text("m2")], None),
+        ("ag-ui", vec![call.to_owned(), text("m2")], None),
+    ] {
+        let mut aligner =
+            RunAligner::new(&settings(agent, "ag-ui", RunIds::new("t", "r")), ConversationState::default());
+        let started = r#"{"type":"RUN_STARTED","threadId":"t","runId":"r","messageId":"m1"}"#.to_owned();
+        let body: String = std::iter::once(&started).chain(&events).map(|event| format!("data: {event}\n\n")).collect();
+        let mut rows = Vec::new();
+        aligner.apply(STARTED_MS, 0, &CaptureStep::Read(body.len()), body.as_bytes(), &mut rows);
+        let noted: Vec<_> = rows.iter().filter_map(|row| Some((row.n - 1, row.note.as_deref()?))).collect();
+        let note =
+            "the agent named `m2`, which has no start, while `m1` was open: it probably changed the id from `m1` to `m2`";
+        assert_eq!(noted, change.map(|n| (n, note)).into_iter().collect::<Vec<_>>(), "{agent} {events:?}");
     }
 }
 

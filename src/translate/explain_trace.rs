@@ -6,6 +6,7 @@ use super::carry::GATEWAY_KEY;
 use crate::codec::json;
 use crate::codec::sse::{SseDecoder, SseStep};
 use crate::dialect::{Dialect, EventRow, FrameTrace};
+use crate::event::run::{ItemAction, RunItem};
 use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json, Members, find_member, get};
 
 #[derive(Clone, Debug)]
@@ -16,6 +17,8 @@ pub(crate) enum TraceEntry {
     Mapped(FrameTrace),
     /// the canonical event's type, the names of its carried members, and the key that contains them
     Canonical(EventType, Vec<String>, String),
+    /// the item of the canonical event, what happens to it, and its id
+    Item(RunItem, ItemAction, String),
     /// the names of members carried by the run guard, and the key that contains them
     Guarded(Vec<String>, String),
     /// the written event's type, the names of its carried members, and the key that contains them
@@ -49,6 +52,10 @@ impl ExplainTrace {
             carried_names(&event.members, Field::Metadata, agent.name),
             location,
         ));
+        if let Some((item, action, field)) = RunItem::action_for(event.kind) {
+            let id = event.get(field).and_then(Json::text).unwrap_or_default();
+            self.entries.push(TraceEntry::Item(item, action, id.into_owned()));
+        }
     }
 
     pub(super) fn record_guarded(&mut self, event: &Event<'_>) {

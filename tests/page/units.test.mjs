@@ -209,6 +209,13 @@ test("says the worst first", () => {
   };
   assert.ok(saysThatIdsChange("opener_supplied", "closer_supplied", "closer_supplied"));
   assert.ok(!saysThatIdsChange("opener_supplied", "closer_supplied"));
+  // Where the gateway names the ids, they are said before the repairs, and once.
+  const book = new RowBook();
+  const note = "the agent named `m2`, which has no start, while `m1` was open: it probably changed the id from `m1` to `m2`";
+  const repairs = ["opener_supplied", "closer_supplied", "closer_supplied"].map((label) => ({ label, help: "" }));
+  book.add([{ ...[...rowsOf(1)][0], n: 7, repairs, note }]);
+  const changes = verdictOf(summaryOf(1, NOW), book).filter(({ text }) => text.includes("from `m1` to `m2`"));
+  assert.deepEqual(changes, [{ level: "warning", text: `Broken id: ${note}.`, row: 7 }]);
 });
 
 test("writes a command that a shell reads as the same words", () => {

@@ -266,6 +266,8 @@ export default {
   "the agent's stream was cut within this event": "智能体的流在此事件中间被截断",
   "the run ended within this event": "运行在此事件中间结束",
   "the agent's stream was cut within a character of this event": "智能体的流在此事件的一个字符中间被截断",
+  "the agent named `{}`, which has no start, while `{}` was open: it probably changed the id from `{}` to `{}`":
+    "智能体在 `{1}` 尚未结束时使用了没有开始的 `{0}`：它很可能把 id 从 `{2}` 改成了 `{3}`",
   "the inspector kept nothing of the agent's next {} bytes: {}": "检查器没有保留智能体接下来的 {} 字节：{}",
   "a limit of `inspect` was reached": "已达到 `inspect` 的限制",
   "the route has `redact`, which cannot search protobuf": "路由设有 `redact`，而它无法在 protobuf 中查找",

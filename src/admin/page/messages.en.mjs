@@ -133,6 +133,7 @@ export default {
   "verdict.more": "And {losses} more {losses|kind|kinds} of losses, {repairs} of repairs: n goes to the next.",
   "verdict.wrong_dialect": "{count} {count|event is|events are} of another dialect than {agent}: `agent` of the route is probably wrong.",
   "verdict.changing_ids": "Some messages, calls or steps had no start, and others no end: the agent probably gives one of them several ids.",
+  "verdict.changed_id": "Broken id: {note}.",
   "verdict.note": "Note: {note}.",
   "verdict.slow_first": "The first event took {time}.",
   "verdict.wait": "Nothing came for {time} before row {n}.",

@@ -134,6 +134,7 @@ export default {
   "verdict.more": "另有 {losses} 种丢失、{repairs} 种修复：按 n 转到下一处。",
   "verdict.wrong_dialect": "{count} 个事件属于 {agent} 以外的方言：路由的 `agent` 可能配置有误。",
   "verdict.changing_ids": "有的消息、调用或步骤没有开始，有的没有结束：智能体很可能给同一项用了多个 id。",
+  "verdict.changed_id": "id 有误：{note}。",
   "verdict.note": "备注：{note}。",
   "verdict.slow_first": "首个事件用了 {time}。",
   "verdict.wait": "第 {n} 行之前有 {time} 没有任何数据。",

@@ -7,6 +7,7 @@ use super::tap_line::{CountLine, EventLine, RowLine, TapSide};
 use crate::codec::json;
 use crate::error::RejectionKind;
 use crate::event::{EventLoss, EventRepair};
+use crate::inspect::describes_id_change;
 use std::collections::BTreeMap;
 
 /// Columns of the run, the time and the cause.
@@ -60,6 +61,8 @@ pub(super) struct RunCounts {
     largest: (usize, String),
     /// held events that the client has not got yet, by row
     held: BTreeMap<u64, String>,
+    /// the note of the first id that the agent changed
+    id_change: Option<String>,
 }
 
 impl RunCounts {
@@ -75,6 +78,9 @@ impl RunCounts {
             && data.len() > self.largest.0.max(LARGE_BYTES)
         {
             self.largest = (data.len(), kind.clone().unwrap_or_default());
+        }
+        if self.id_change.is_none() {
+            self.id_change = row.note.clone().filter(|note| describes_id_change(note));
         }
         if let (Some(agent), true) = (&row.agent, row.cause == "held" && self.held.len() < MAX_HELD) {
             let kind = agent.kind.as_deref().unwrap_or("an event");
@@ -183,7 +189,9 @@ impl PairText {
                 run.agent
             ));
         }
-        if counts.has_changing_ids() {
+        if let Some(change) = &counts.id_change {
+            facts.push(change.clone());
+        } else if counts.has_changing_ids() {
             facts
                 .push("some items had no start and others no end: the agent probably gives one several ids".to_owned());
         }
@@ -271,7 +279,8 @@ impl PairText {
             add(TextStyle::Dim, "=", &format!("kept for the thread: {}", row.kept.join(", ")));
         }
         if let Some(note) = &row.note {
-            add(TextStyle::Dim, ".", note);
+            let style = if describes_id_change(note) { TextStyle::Warning } else { TextStyle::Dim };
+            add(style, ".", note);
         }
         lines
     }

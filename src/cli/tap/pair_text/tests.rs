@@ -101,6 +101,13 @@ fn the_end_says_that_ids_change_only_if_started_items_are_left_open() {
     // An agent that sends neither starts nor ends, or no ends.
     assert!(!end(&["opener_supplied", "closer_supplied"], &[]));
     assert!(!end(&["closer_supplied"], &["stray_boundary"]));
+    // Where the gateway names the ids, they are in place of that.
+    let mut counts = RunCounts::default();
+    let note = "the agent named `b`, which has no start, while `a` was open: it probably changed the id from `a` to `b`";
+    let repairs = ["opener_supplied", "closer_supplied", "closer_supplied"].map(found).into();
+    counts.add(&RowLine { repairs, note: Some(note.to_owned()), ..RowLine::default() });
+    let text = PairText { columns: 90, colored: false, side: TapSide::Both }.format_end(&RunLine::default(), &counts);
+    assert!(text[1].contains(note) && !text[1].contains("several ids"), "{text:?}");
 }
 
 #[test]
