@@ -3,7 +3,7 @@
 use super::support::gateway::{TempFile, diglot};
 
 /// An agent with an index in place of ids, whole texts, and calls among texts.
-const PIECES: &str = r#"
+pub const PIECES: &str = r#"
 name: acme
 events:
   - has: say
@@ -11,7 +11,7 @@ events:
   - has: all
     emit: {type: TEXT_MESSAGE_CHUNK, messageId: "{id}", content: "{all}"}
   - has: n
-    emit: {type: TOOL_CALL_CHUNK, key: "{n}", toolCallName: "{fn}", delta: "{in}"}
+    emit: {type: TOOL_CALL_CHUNK, key: "{n}", toolCallId: "{own}", toolCallName: "{fn}", delta: "{in}"}
   - has: call
     emit: {type: TOOL_CALL_CHUNK, toolCallId: "{call}", toolCallName: "{fn}", delta: "{in}"}
   - has: result
@@ -135,6 +135,28 @@ const PIECE_ROWS: &[(&str, &[&str], &[&str])] = &[
         ],
     ),
     (
+        "an id that comes late is that of the call, and one that comes behind its start names it",
+        &[
+            r#"{"n":0,"in":"{"}"#,
+            r#"{"n":0,"own":"a","fn":"f","in":"}"}"#,
+            r#"{"n":1,"fn":"g","in":"{"}"#,
+            r#"{"n":1,"own":"b","in":"}"}"#,
+            r#"{"of":"b","id":"t","result":"done"}"#,
+            r#"{"n":2,"in":"{}"}"#,
+        ],
+        &[
+            r#"{"type":"TOOL_CALL_START","toolCallId":"a","toolCallName":"f"}"#,
+            r#"{"type":"TOOL_CALL_ARGS","toolCallId":"a","delta":"{"}"#,
+            r#"{"type":"TOOL_CALL_ARGS","toolCallId":"a","delta":"}"}"#,
+            r#"{"type":"TOOL_CALL_START","toolCallId":"r1-c2","toolCallName":"g"}"#,
+            r#"{"type":"TOOL_CALL_ARGS","toolCallId":"r1-c2","delta":"{"}"#,
+            r#"{"type":"TOOL_CALL_ARGS","toolCallId":"r1-c2","delta":"}"}"#,
+            r#"{"type":"TOOL_CALL_END","toolCallId":"r1-c2"}"#,
+            r#"{"type":"TOOL_CALL_RESULT","toolCallId":"r1-c2","messageId":"t","content":"done"}"#,
+            r#"{"type":"TOOL_CALL_END","toolCallId":"a"}"#,
+        ],
+    ),
+    (
         "a frame without the text that its rule is for does not disappear",
         &[r#"{"kind":"text","wordz":"lost"}"#],
         &[r#"{"type":"RAW","event":{"kind":"text","wordz":"lost"},"source":"acme"}"#],
@@ -159,4 +181,16 @@ fn pieces_open_and_close_what_they_belong_to() {
     let output = diglot().args(["check", "--test", file.path().to_str().expect("UTF-8")]).output();
     let output = output.expect("the program runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+#[test]
+fn arguments_of_a_call_whose_name_never_comes_are_counted() {
+    let file = TempFile::new(PIECES.trim_end().trim_end_matches("tests:"));
+    let stream = TempFile::new("data: {\"n\":0,\"in\":\"{}\"}\n\ndata: {\"over\":true}\n\n");
+    let path = |file: &TempFile| file.path().to_str().expect("UTF-8").to_owned();
+    let arguments = ["translate", "--explain", "--from", &path(&file), "--to", "ag-ui", &path(&stream)];
+    let output = diglot().args(arguments).output().expect("the program runs");
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8(text).expect("UTF-8");
+    assert!(text.contains("event_not_shown"), "{text}");
 }

@@ -1,5 +1,6 @@
 //! Dialect files: the ones that ship, in front of agents that send what the documents of their APIs print, and mistakes.
 
+use super::dialect_file_pieces::PIECES;
 use super::support::agent::{Agent, Step, write};
 use super::support::client::{INPUT, post, send_request};
 use super::support::gateway::{Gateway, Setup, TempFile, diglot};

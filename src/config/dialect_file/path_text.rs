@@ -7,7 +7,7 @@ use crate::dialect::ValueSource;
 
 /// The named places of frames and requests.
 const FRAME_ROOTS: &[&str] = &["@event", "@data", "@item", "@run", "@thread", "@thread_id", "@run_id"];
-const REQUEST_ROOTS: &[&str] = &["@item", "@thread", "@user_text", "@new_messages"];
+const REQUEST_ROOTS: &[&str] = &["@item", "@thread", "@user_text", "@new_messages", "@answered_calls"];
 
 /// Members of AG-UI's request.
 const REQUEST_MEMBERS: &[&str] =
@@ -133,6 +133,12 @@ impl DialectCompiler<'_> {
             "run_id" if is_frame => ValueSource::RunId,
             "user_text" if !is_frame => ValueSource::UserText,
             "new_messages" if !is_frame => ValueSource::NewMessages,
+            "answered_calls" if !is_frame && scope.has_item() => ValueSource::AnsweredCalls,
+            "answered_calls" if !is_frame => {
+                let message = "`@answered_calls` exists only where `each` names messages";
+                self.report_at(at, message, "write it in the rules of `each: messages`");
+                return None;
+            }
             _ => {
                 let known = if is_frame { FRAME_ROOTS } else { REQUEST_ROOTS };
                 let root = format!("@{name}");
@@ -143,7 +149,8 @@ impl DialectCompiler<'_> {
         if rest.is_empty() {
             return Some(source);
         }
-        let what = if source == ValueSource::NewMessages { "list, which only `each` enters" } else { "text" };
+        let is_list = [ValueSource::NewMessages, ValueSource::AnsweredCalls].contains(&source);
+        let what = if is_list { "list, which only `each` enters" } else { "text" };
         self.report_at(at, format!("`{text}` leads into a {what}"), format!("write `@{name}` alone"));
         None
     }

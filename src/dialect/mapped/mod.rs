@@ -8,6 +8,7 @@
 //! the named states of [`reader::MappedReader`] are all that a rule can use, so that no file can loop.
 
 mod path;
+mod answered_calls;
 mod template;
 mod rule;
 mod rule_index;

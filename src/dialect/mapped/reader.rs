@@ -367,7 +367,7 @@ impl MappedReader {
     }
 
     fn end_run(&mut self, sink: &mut dyn CanonicalSink) {
-        self.pieces.close_all(sink);
+        self.pieces.end(sink);
         self.has_ended = true;
         let mut end = Event::new(EventType::RunFinished)
             .with(Field::ThreadId, Json::EMPTY_STRING)
@@ -389,7 +389,7 @@ impl MappedReader {
         };
         let message = text(message).unwrap_or_else(|| Json::string("The agent failed without a message."));
         let code = text(code);
-        self.pieces.close_all(sink);
+        self.pieces.end(sink);
         self.has_ended = true;
         let mut error = Event::new(EventType::RunError).with(Field::Message, message);
         if let Some(code) = code {

@@ -1,5 +1,6 @@
 //! Makes the request of an agent whose dialect is described by a file.
 
+use super::answered_calls::AnsweredCalls;
 use super::request_target::RequestTarget;
 use super::template::{ListAllowance, ValueScope, join_text_parts};
 use super::{Mapping, ThreadState};
@@ -47,6 +48,7 @@ impl Mapping {
         let messages = messages.as_ref().and_then(json::parse_elements).unwrap_or_default();
         let new = NewInput::find(&messages);
         let slots = self.request_paths.read(input.as_str());
+        let answered_calls = AnsweredCalls::new(&messages);
         let left_out = Cell::new(0);
         let lists = ListAllowance::new(input.as_str().len());
         let scope = ValueScope {
@@ -54,6 +56,7 @@ impl Mapping {
             thread: &thread.values,
             user_text: new.user_text.as_deref(),
             new_messages: &messages[new.first..],
+            answered_calls: Some(&answered_calls),
             left_out: Some(&left_out),
             lists: Some(&lists),
             ..ValueScope::default()

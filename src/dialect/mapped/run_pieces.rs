@@ -51,6 +51,10 @@ struct KnownText {
 #[derive(Debug)]
 struct KnownCall {
     id: Json<'static>,
+    /// whether the gateway made its id: the agent's may come with a later piece
+    has_made_id: bool,
+    /// the agent's id, if the call had begun under the gateway's
+    late_id: Option<Json<'static>>,
     /// whether its pieces name it by a key, and may go on behind a text or thinking
     has_key: bool,
     name: Option<Json<'static>>,
@@ -68,6 +72,12 @@ enum CallState {
     /// open, and a text or thinking began since its last piece
     Interrupted,
     Closed,
+}
+
+impl KnownCall {
+    fn has_id(&self, id: &Json<'_>) -> bool {
+        self.id.is_same(id) || self.late_id.as_ref().is_some_and(|late| late.is_same(id))
+    }
 }
 
 impl TextKind {
@@ -241,15 +251,19 @@ impl RunPieces {
         let has_key = key.is_some();
         let handle = key.or_else(by_id).or_else(latest).unwrap_or_else(|| self.make_id('c'));
         let is_known = self.calls.get(&handle).is_some_and(|call| match (&id, call.state) {
-            (Some(id), _) => call.id.is_same(id),
+            (Some(id), _) if call.has_id(id) => true,
+            (Some(_), CallState::Unnamed) => call.has_made_id,
+            (Some(_), _) => call.has_made_id && call.late_id.is_none() && !has_name,
             // Agents begin to count again with each answer of their model.
             (None, CallState::Interrupted | CallState::Closed) => !has_name,
             (None, CallState::Unnamed | CallState::Open) => true,
         });
         if is_known {
+            self.take_late_id(&handle, id);
             return handle;
         }
         self.close_call(&handle, sink);
+        let has_made_id = id.is_none() && has_key;
         let id = match id {
             Some(id) => id,
             None if has_key => self.make_id('c'),
@@ -260,8 +274,24 @@ impl RunPieces {
             self.call_keys.insert(id.clone(), handle.clone());
         }
         let (state, sent) = (CallState::Unnamed, SentText::default());
-        self.calls.insert(handle.clone(), KnownCall { id, has_key, name: None, waiting: String::new(), state, sent });
+        let (late_id, name, waiting) = (None, None, String::new());
+        let call = KnownCall { id, has_made_id, late_id, has_key, name, waiting, state, sent };
+        self.calls.insert(handle.clone(), call);
         handle
+    }
+
+    /// Gives a call its own id, unless it has begun under one of the gateway's.
+    fn take_late_id(&mut self, handle: &Json<'static>, id: Option<Json<'static>>) {
+        let is_late = |call: &&mut KnownCall| call.has_made_id && call.late_id.is_none();
+        let (Some(id), Some(call)) = (id, self.calls.get_mut(handle).filter(is_late)) else { return };
+        self.held_bytes += 2 * id.heap_size();
+        self.call_keys.insert(id.clone(), handle.clone());
+        if call.state == CallState::Unnamed {
+            call.has_made_id = false;
+            call.id = id;
+        } else {
+            call.late_id = Some(id);
+        }
     }
 
     /// Ends a call before its result, or because the agent says so.
@@ -271,7 +301,7 @@ impl RunPieces {
             let id = id.as_ref()?;
             let handle = self.call_keys.get(id).unwrap_or(id);
             // The key may be another call's by now.
-            self.calls.get(handle).filter(|call| call.id.is_same(id)).map(|_| handle.as_borrowed().into_owned())
+            self.calls.get(handle).filter(|call| call.has_id(id)).map(|_| handle.as_borrowed().into_owned())
         };
         let handle = key.filter(|key| self.calls.contains(key)).map(Json::into_owned).or_else(by_id);
         if let Some(handle) = &handle {
@@ -281,8 +311,9 @@ impl RunPieces {
             return;
         }
         self.close_text(sink);
-        let own = handle.and_then(|handle| self.calls.get(&handle)).map(|call| call.id.clone());
-        if let Some(id) = id.or(own) {
+        let call = handle.and_then(|handle| self.calls.get(&handle));
+        let own = call.filter(|call| id.as_ref().is_none_or(|id| call.has_id(id))).map(|call| call.id.clone());
+        if let Some(id) = own.or(id) {
             event.set(Field::ToolCallId, id);
         }
         if event.get(Field::MessageId).is_none() {
@@ -294,6 +325,10 @@ impl RunPieces {
 
     fn close_call(&mut self, handle: &Json<'_>, sink: &mut dyn CanonicalSink) {
         self.open_calls.remove(handle);
+        // Without a name, nothing was sent of it.
+        if self.calls.get(handle).is_some_and(|call| !call.waiting.is_empty()) {
+            sink.count_loss(EventLoss::EventNotShown);
+        }
         let is_open = |call: &&mut KnownCall| matches!(call.state, CallState::Open | CallState::Interrupted);
         if let Some(call) = self.calls.get_mut(handle).filter(is_open) {
             call.state = CallState::Closed;
@@ -339,6 +374,13 @@ impl RunPieces {
     pub(super) fn close_all(&mut self, sink: &mut dyn CanonicalSink) {
         self.close_text(sink);
         self.close_calls(sink);
+    }
+
+    /// Closes everything at the end of the run, and counts the arguments of calls whose name never came.
+    pub(super) fn end(&mut self, sink: &mut dyn CanonicalSink) {
+        self.close_all(sink);
+        let unnamed = self.calls.iter().filter(|(_, call)| !call.waiting.is_empty());
+        unnamed.for_each(|_| sink.count_loss(EventLoss::EventNotShown));
     }
 
     fn make_id(&mut self, letter: char) -> Json<'static> {

@@ -1,5 +1,6 @@
 //! Values that a file dialect makes: literals with places for what a frame, a request or an earlier frame has.
 
+use super::answered_calls::AnsweredCalls;
 use super::path::find_value;
 use crate::codec::json::{self, JsonStep};
 use crate::dialect::memory_limits::ELEMENTS_LIMIT;
@@ -31,6 +32,8 @@ pub(crate) enum ValueSource {
     UserText,
     /// the messages after the last one of the assistant
     NewMessages,
+    /// the calls of the message that is the element of `each` to which the request has results
+    AnsweredCalls,
 }
 
 /// A value as a file describes it. One that has no value leaves out its member or element.
@@ -41,7 +44,7 @@ pub(crate) enum ValueTemplate {
     From(Vec<ValueSource>),
     Text(Vec<TextPart>),
     Object(Vec<(Box<str>, ValueTemplate)>),
-    /// The elements of an [`ValueTemplate::Each`] become elements of the list.
+    /// The elements of an [`ValueTemplate::Each`] become elements of the list. It is left out if none has a value.
     List(Vec<ValueTemplate>),
     /// a value that is left out unless these hold
     If(Vec<Condition>, Box<ValueTemplate>),
@@ -122,6 +125,7 @@ pub(crate) struct ValueScope<'s> {
     pub(crate) run_id: Option<&'s Json<'s>>,
     pub(crate) user_text: Option<&'s str>,
     pub(crate) new_messages: &'s [Json<'s>],
+    pub(crate) answered_calls: Option<&'s AnsweredCalls<'s>>,
     /// counts elements of lists for which there is no rule
     pub(crate) left_out: Option<&'s Cell<u64>>,
     pub(crate) lists: Option<&'s ListAllowance>,
@@ -189,6 +193,7 @@ impl<'s> ValueScope<'s> {
             ValueSource::RunId => self.run_id.map(Json::as_borrowed),
             ValueSource::UserText => self.user_text.map(Json::string),
             ValueSource::NewMessages => Some(json::to_array(self.new_messages)),
+            ValueSource::AnsweredCalls => Some(json::to_array(&self.answered_calls?.filter_calls(self.item?))),
         }
     }
 
@@ -297,10 +302,10 @@ impl ValueTemplate {
                 for element in elements {
                     match element {
                         ValueTemplate::Each { list, rules } => add_elements(list, rules, scope, &mut made),
-                        element => made.extend(element.make(scope).map(Json::into_owned)),
+                        element => made.extend(element.make_element(scope).map(Json::into_owned)),
                     }
                 }
-                Some(json::to_array(&made))
+                (!made.is_empty() || elements.is_empty()).then(|| json::to_array(&made))
             }
             ValueTemplate::If(conditions, value) => scope.holds(conditions).then(|| value.make(scope))?,
             ValueTemplate::Table { from, words, otherwise } => {
@@ -329,6 +334,12 @@ impl ValueTemplate {
                 Some(held.unwrap_or(value))
             }
         }
+    }
+
+    /// Makes the element of a list; `None` also for an object of whose members none has a value.
+    fn make_element<'s>(&'s self, scope: &ValueScope<'s>) -> Option<Json<'s>> {
+        let is_object = matches!(self, ValueTemplate::Object(members) if !members.is_empty());
+        self.make(scope).filter(|made| !is_object || has_value(made))
     }
 }
 
