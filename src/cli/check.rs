@@ -168,7 +168,8 @@ fn check_files(file: &Path, is_test: bool) -> Vec<CheckedFile> {
         (FileKind::Empty, false) if read.is_ok() => {
             let message = "the file is empty";
             let hint = "a configuration begins with `routes:`, and a dialect file with `name:` and `events:`";
-            let problem = ConfigProblem { hint: Some(hint.to_owned()), ..ConfigProblem::for_path(file, message) };
+            let (line, column, hint) = (Some(1), Some(1), Some(hint.to_owned()));
+            let problem = ConfigProblem { line, column, hint, ..ConfigProblem::for_path(file, message) };
             return vec![CheckedFile { file: file.to_owned(), problems: vec![problem], ..CheckedFile::default() }];
         }
         // Rather than the keys of a configuration that a stream has not.
@@ -205,6 +206,7 @@ fn check_dialect_file(file: &Path, read: Result<Vec<u8>, ConfigProblems>, is_tes
             return checked;
         }
     };
+    checked.problems.clone_from(&dialect.warnings);
     let path = file.display();
     let examples = with_plural(dialect.examples.len(), "example");
     checked.summary = match (dialect.examples.len(), is_test) {
@@ -215,7 +217,8 @@ fn check_dialect_file(file: &Path, read: Result<Vec<u8>, ConfigProblems>, is_tes
         }
         (_, true) => {
             let results = check_examples::run(dialect, file, &String::from_utf8_lossy(&bytes));
-            (checked.problems, checked.failed_examples) = (results.warnings, results.failures);
+            checked.problems.extend(results.warnings);
+            checked.failed_examples = results.failures;
             checked.failed_examples.is_empty().then(|| format!("{path}: {examples} passed")).into_iter().collect()
         }
     };

@@ -1,6 +1,7 @@
 //! A dialect file as it is used.
 
 use crate::codec::json::JsonStep;
+use crate::config::problem::ConfigProblem;
 use crate::dialect::MappedDialect;
 use crate::event::Json;
 
@@ -12,6 +13,8 @@ pub(crate) struct DialectFile {
     pub(crate) payload: Option<PayloadPath>,
     /// run by `diglot check --test`
     pub(crate) examples: Vec<DialectExample>,
+    /// what is valid, but probably not meant
+    pub(crate) warnings: Vec<ConfigProblem>,
 }
 
 /// The path of a frame's content.

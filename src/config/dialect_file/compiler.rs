@@ -1,13 +1,14 @@
 //! The state of a compilation, and the keys of the file.
 
-use super::compiled::{DialectFile, PayloadPath};
+use super::compiled::{DialectExample, DialectFile, ExampleInput, PayloadPath};
+use super::path_text::is_place;
 use crate::codec::json::JsonStep;
 use crate::config::dialect_text::{RESERVED_NAMES, is_dialect_name};
-use crate::config::problem::{ConfigProblem, ConfigProblems, SourcePosition, did_you_mean};
+use crate::config::problem::{ConfigProblem, ConfigProblems, ProblemSeverity, SourcePosition, did_you_mean};
 use crate::config::spanned_tree::{MapEntry, NodeValue, TreeNode, TreeScalar, TreeScalarKind, join_key};
 use crate::config::substitution::{SubstitutionError, expand};
-use crate::dialect::{self, EmittedEvent, MappedDialect, Mapping, MappingRule, RuleEffect};
-use crate::event::{EventType, Json};
+use crate::dialect::{self, EmittedEvent, MappedDialect, Mapping, MappingRule, RuleEffect, ValueTemplate};
+use crate::event::{EventType, Field, Json, MemberKey};
 
 pub(super) const FILE_KEYS: &[&str] = &["name", "payload", "request", "events", "error", "tests"];
 
@@ -53,6 +54,9 @@ pub(super) struct DialectCompiler<'c> {
     pub(super) text: &'c str,
     lookup: &'c dyn Fn(&str) -> Option<String>,
     problems: Vec<ConfigProblem>,
+    warnings: Vec<ConfigProblem>,
+    /// texts in places where the value of a frame is expected
+    constants: Vec<(String, Option<SourcePosition>, String)>,
     pub(super) payload: Vec<JsonStep>,
     /// whether a value since this was reset is one that earlier runs of the thread kept
     pub(super) reads_thread: bool,
@@ -62,7 +66,9 @@ pub(super) struct DialectCompiler<'c> {
 impl<'c> DialectCompiler<'c> {
     pub(super) fn new(name: &'c str, text: &'c str, lookup: &'c dyn Fn(&str) -> Option<String>) -> Self {
         let mapping = Mapping::default();
-        DialectCompiler { name, text, lookup, problems: Vec::new(), payload: Vec::new(), reads_thread: false, mapping }
+        let (problems, warnings, constants) = (Vec::new(), Vec::new(), Vec::new());
+        let payload = Vec::new();
+        DialectCompiler { name, text, lookup, problems, warnings, constants, payload, reads_thread: false, mapping }
     }
 
     pub(super) fn finish(self, file: Option<DialectFile>) -> Result<DialectFile, ConfigProblems> {
@@ -97,7 +103,7 @@ impl<'c> DialectCompiler<'c> {
             Some(events) => self.compile_rules(PlacedNode { node: &events.value, path: "events" }),
             None => self.report(
                 "",
-                None,
+                position_of(root),
                 "the key `events` is missing",
                 format!(
                     "add the rules for the agent's events, such as `events: [{{has: text, emit: {{type: {}, delta: \
@@ -109,6 +115,7 @@ impl<'c> DialectCompiler<'c> {
         self.mapping.finish_rules();
         self.check_ends(root);
         self.check_call_keys(root);
+        self.check_call_names(root);
         if let Some(request) = root.entry("request") {
             self.compile_requests(PlacedNode { node: &request.value, path: "request" });
         }
@@ -117,14 +124,16 @@ impl<'c> DialectCompiler<'c> {
         }
         let tests = root.entry("tests");
         let examples = tests.map(|tests| self.compile_examples(PlacedNode { node: &tests.value, path: "tests" }));
+        let examples = examples.unwrap_or_default();
+        self.check_constants(&examples);
         let dialect = MappedDialect { name: name?, mapping: std::mem::take(&mut self.mapping) };
-        Some(DialectFile { dialect, payload, examples: examples.unwrap_or_default() })
+        Some(DialectFile { dialect, payload, examples, warnings: std::mem::take(&mut self.warnings) })
     }
 
     fn compile_name(&mut self, root: &TreeNode) -> Option<String> {
         let Some(entry) = root.entry("name") else {
             let hint = "add the name that routes use, such as `name: acme-llm`";
-            self.report("", None, "the key `name` is missing", hint);
+            self.report("", position_of(root), "the key `name` is missing", hint);
             return None;
         };
         let name = self.scalar_text(PlacedNode { node: &entry.value, path: "name" })?;
@@ -184,12 +193,63 @@ impl<'c> DialectCompiler<'c> {
             rules.iter().find(events).map(|rule| rule.line)
         };
         let Some(line) = with_key(false).filter(|_| with_key(true).is_none()) else { return };
+        let message = format!("this `key` names no call: no {} has a `key`", EventType::ToolCallChunk.wire());
+        self.report_rule(root, line, message, "add the same `key:` there, or write `toolCallId:` here");
+    }
+
+    /// Reports pieces of calls that never begin, because no piece that goes with them has a name.
+    fn check_call_names(&mut self, root: &TreeNode) {
+        let has =
+            |event: &EmittedEvent, field: Field| event.members.iter().any(|(key, _)| *key == MemberKey::Known(field));
+        let pieces = || {
+            let events = self.mapping.rules.iter().flat_map(|rule| {
+                let emitted = rule.effects.iter().filter_map(RuleEffect::emitted);
+                emitted.map(|event| (rule.line, event))
+            });
+            events.filter(|(_, event)| event.kind == EventType::ToolCallChunk)
+        };
+        let goes_with = |piece: &EmittedEvent, first: &EmittedEvent| match (&piece.key, has(piece, Field::ToolCallId)) {
+            (Some(_), _) => first.key.is_some(),
+            (None, true) => has(first, Field::ToolCallId),
+            (None, false) => true,
+        };
+        let is_named = |piece: &EmittedEvent| {
+            pieces().any(|(_, first)| has(first, Field::ToolCallName) && goes_with(piece, first))
+        };
+        let Some((line, _)) = pieces().find(|(_, piece)| !is_named(piece)) else { return };
+        let wire = EventType::ToolCallChunk.wire();
+        let message = format!("this call never begins: no {wire} of it has a `toolCallName`");
+        let hint = "add `toolCallName:` here, or to the event for the call's first piece, with the same `key:` or `toolCallId:`";
+        self.report_rule(root, line, message, hint);
+    }
+
+    /// Reports a mistake of the rule on a line.
+    fn report_rule(&mut self, root: &TreeNode, line: u64, message: String, hint: &str) {
         let Some(NodeValue::List(nodes)) = root.entry("events").map(|events| &events.value.value) else { return };
         let at_line = |node: &TreeNode| position_of(node).is_some_and(|position| position.line == line);
         if let Some(index) = nodes.iter().position(at_line) {
-            let message = format!("this `key` names no call: no {} has a `key`", EventType::ToolCallChunk.wire());
-            let hint = "add the same `key:` there, or write `toolCallId:` here";
             self.report(&format!("events[{index}]"), position_of(&nodes[index]), message, hint);
+        }
+    }
+
+    /// Takes note of a text where the value of a frame is expected.
+    pub(super) fn add_constant(&mut self, at: PlacedNode<'_>, value: Option<&ValueTemplate>) {
+        if let (NodeValue::Scalar(written), Some(ValueTemplate::Literal(text))) = (&at.node.value, value)
+            && let Some(text) = text.text().filter(|text| *text == *written.text && is_place(text))
+        {
+            self.constants.push((at.path.to_owned(), position_of(at.node), text.into_owned()));
+        }
+    }
+
+    /// Warns about texts that are the names of members which frames of the examples have.
+    fn check_constants(&mut self, examples: &[DialectExample]) {
+        for (path, position, text) in std::mem::take(&mut self.constants) {
+            let name = text.rsplit(['.', ']']).next().unwrap_or_default();
+            let has_member = |example: &DialectExample| matches!(&example.input, ExampleInput::Stream { bytes, .. } if bytes.contains(&format!("\"{name}\":")));
+            if examples.iter().any(has_member) {
+                let message = format!("`{text}` is always this text, although frames of the examples have `{name}`");
+                self.warn(&path, position, message, format!("write `\"{{{text}}}\"` for its value"));
+            }
         }
     }
 
@@ -274,6 +334,19 @@ impl<'c> DialectCompiler<'c> {
     ) {
         let problem = ConfigProblem::for_file(self.name, message).with_location(path, position).with_hint(hint);
         self.problems.push(problem.with_dialect_excerpt(self.text));
+    }
+
+    /// Reports what is valid, but probably not meant.
+    pub(super) fn warn(
+        &mut self,
+        path: &str,
+        position: Option<SourcePosition>,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
+        let problem = ConfigProblem::for_file(self.name, message).with_location(path, position).with_hint(hint);
+        let problem = ConfigProblem { severity: ProblemSeverity::Warning, ..problem };
+        self.warnings.push(problem.with_dialect_excerpt(self.text));
     }
 
     /// Moves the problems behind the first `count` to the key in which they are.

@@ -118,7 +118,8 @@ impl DialectFile {
             let problem =
                 ConfigProblem::for_file(name, "the file is empty; a dialect file has at least a name and rules");
             let hint = format!("begin with `name: my-agent` and `events:`, as in {PAGE}");
-            return Err(problem.with_hint(hint).into());
+            let problem = ConfigProblem { line: Some(1), column: Some(1), ..problem.with_hint(hint) };
+            return Err(problem.into());
         }
         let options = serde_saphyr::options! {
             with_snippet: false,

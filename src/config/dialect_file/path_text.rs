@@ -180,9 +180,12 @@ impl DialectCompiler<'_> {
     fn parse_steps(&mut self, at: PlacedNode<'_>, path: &str, part: &str) -> Option<Vec<JsonStep>> {
         let Some(steps) = split_steps(part) else {
             let inside = path.strip_prefix('{').and_then(|inside| inside.strip_suffix('}'));
-            let hint = match inside.filter(|inside| split_steps(inside).is_some_and(|steps| !steps.is_empty())) {
-                Some(inside) => format!("a path has no braces, which are for values: write `{inside}`"),
-                None => PATH_HINT.to_owned(),
+            let is_path = |text: &str| split_steps(text).is_some_and(|steps| !steps.is_empty());
+            let hint = match (inside.filter(|inside| is_path(inside)), with_brackets(path).filter(|path| is_path(path)))
+            {
+                (Some(inside), _) => format!("a path has no braces, which are for values: write `{inside}`"),
+                (None, Some(meant)) => format!("did you mean `{meant}`? A member with such a name is `[\"0\"]`"),
+                (None, None) => PATH_HINT.to_owned(),
             };
             self.report_at(at, format!("`{path}` is not a path"), hint);
             return None;
@@ -210,6 +213,19 @@ pub(super) fn is_place(text: &str) -> bool {
     });
     let is_path = |path: &str| split_steps(path).is_some_and(|steps| !steps.is_empty());
     is_path(named.unwrap_or(text))
+}
+
+/// Returns a path whose numbers between dots are elements; `None` if it has none.
+fn with_brackets(path: &str) -> Option<String> {
+    let mut meant = String::new();
+    for step in path.split('.') {
+        let number = step.split('[').next().unwrap_or_default();
+        match number.parse::<usize>() {
+            Ok(_) => meant += &format!("[{number}]{}", &step[number.len()..]),
+            Err(_) => meant += &format!("{}{step}", if meant.is_empty() { "" } else { "." }),
+        }
+    }
+    (meant != path).then_some(meant)
 }
 
 /// Removes the dot behind a named place, unless nothing follows it.
@@ -245,7 +261,8 @@ fn split_steps(text: &str) -> Option<Vec<JsonStep>> {
         }
         let end = rest.find(['.', '[']).unwrap_or(rest.len());
         let (name, after) = rest.split_at(end);
-        let is_plain = !name.is_empty() && !name.contains(|c: char| c.is_whitespace() || "{}|\"]@*()/".contains(c));
+        let is_number = name.bytes().all(|byte| byte.is_ascii_digit());
+        let is_plain = !is_number && !name.contains(|c: char| c.is_whitespace() || "{}|\"]@*()/".contains(c));
         if !is_plain {
             return None;
         }
@@ -273,9 +290,10 @@ mod tests {
         assert_eq!(split_steps(r#"a["b.c]"][-1].d"#), Some(steps));
         for wrong in [
             ".a", "a.", "a..b", "a[", "a[]", "a[x]", "a[-2]", "a.[0]", "a[0]b", "a b", "a{b", r#"a["b"#, "a|b",
-            "a[0].", "a.*", "/a/b", "a()", ".", "a['b']",
+            "a[0].", "a.*", "/a/b", "a()", ".", "a['b']", "a.0", "0", "a.0[1].b",
         ] {
             assert_eq!(split_steps(wrong), None, "{wrong}");
         }
+        assert_eq!(split_steps("a[\"0\"].0b"), Some(vec![member("a"), member("0"), member("0b")]));
     }
 }

@@ -4,6 +4,7 @@ use super::compiler::{DialectCompiler, PathUse, PlacedNode, position_of};
 use crate::config::problem::did_you_mean;
 use crate::config::spanned_tree::{NodeValue, TreeNode, TreeScalarKind, join_key};
 use crate::dialect::{EmittedEvent, MappingRule, MemberTemplate, RuleEffect, ValueTemplate};
+use crate::event::kind::MemberType;
 use crate::event::lane::ChunkStreamKind;
 use crate::event::{EventType, Field, MemberKey};
 
@@ -51,6 +52,10 @@ fn label_of(rule: &TreeNode) -> Box<str> {
         Some(path.text.as_str().into())
     });
     first.unwrap_or_default()
+}
+
+fn member_of(members: &[MemberTemplate], field: Field) -> Option<&ValueTemplate> {
+    members.iter().find(|(key, _)| *key == MemberKey::Known(field)).map(|(_, value)| value)
 }
 
 impl DialectCompiler<'_> {
@@ -112,6 +117,13 @@ impl DialectCompiler<'_> {
         if effects.iter().filter(|effect| ends_run(effect)).count() > 1 {
             self.report_at(at, "the rule has both `done` and `fail`", "keep the one with which the run ends");
         }
+        let has = |is_kind: fn(&RuleEffect) -> bool| effects.iter().any(is_kind);
+        if has(|effect| matches!(effect, RuleEffect::Finish(_)))
+            && has(|effect| matches!(effect, RuleEffect::Fail { .. }))
+        {
+            let hint = "remove `finish`, which says that the run has succeeded, or write two rules with conditions";
+            self.report_at(at, "the rule has both `finish` and `fail`", hint);
+        }
         if at.node.entry("ignore").is_some() && !effects.is_empty() {
             self.report_at(at, "the rule has `ignore` and does something", "remove `ignore`, or everything else");
         }
@@ -151,7 +163,11 @@ impl DialectCompiler<'_> {
                 self.check_keys(at, FAIL_KEYS);
                 let mut part = |key: &str| {
                     let entry = at.node.entry(key)?;
-                    self.compile_value(PlacedNode { node: &entry.value, path: &join_key(at.path, key) }, scope)
+                    let path = join_key(at.path, key);
+                    let at = PlacedNode { node: &entry.value, path: &path };
+                    let value = self.compile_value(at, scope);
+                    self.add_constant(at, value.as_ref());
+                    value
                 };
                 effects.push(RuleEffect::Fail { message: part("message"), code: part("code") });
             }
@@ -170,6 +186,7 @@ impl DialectCompiler<'_> {
                 continue;
             }
             let Some(value) = self.compile_value(at, scope) else { continue };
+            self.add_constant(at, Some(&value));
             let names = if key == "keep" { &self.mapping.thread_names } else { &self.mapping.run_names };
             let Some(name) = names.iter().position(|name| **name == *entry.key) else { continue };
             effects.push(match key {
@@ -221,10 +238,20 @@ impl DialectCompiler<'_> {
         let members = self.compile_members(at, kind, own_keys, scope);
         let mut part = |name: &str| {
             let entry = at.node.entry(name).filter(|_| own_keys.contains(&name))?;
-            self.compile_value(PlacedNode { node: &entry.value, path: &join_key(at.path, name) }, scope)
+            let path = join_key(at.path, name);
+            let at = PlacedNode { node: &entry.value, path: &path };
+            let value = self.compile_value(at, scope)?;
+            self.check_constant(at, kind, MemberType::Str, &value);
+            Some(value)
         };
         let (key, whole_text) = (part(KEY), part(CONTENT));
-        let deltas = members.iter().filter(|(key, _)| *key == MemberKey::Known(Field::Delta)).map(|(_, value)| value);
+        for (name, value) in [(CONTENT, whole_text.as_ref()), (Field::Delta.camel(), member_of(&members, Field::Delta))]
+        {
+            if let Some(entry) = at.node.entry(name).filter(|_| is_piece) {
+                self.add_constant(PlacedNode { node: &entry.value, path: &join_key(at.path, name) }, value);
+            }
+        }
+        let deltas = member_of(&members, Field::Delta).into_iter();
         let is_object = |value: &ValueTemplate| matches!(value, ValueTemplate::Object(_) | ValueTemplate::List(_));
         if is_piece && deltas.chain(&whole_text).any(is_object) {
             let hint = "write `\"{PATH}\"`, or `{as_text: VALUE}` for the JSON text of a list or mapping";
@@ -265,15 +292,41 @@ impl DialectCompiler<'_> {
                 self.report(&path, entry.position, message, did_you_mean(&entry.key, &known));
                 continue;
             };
-            let value = self.compile_value(PlacedNode { node: &entry.value, path: &path }, scope);
+            let at = PlacedNode { node: &entry.value, path: &path };
+            let value = self.compile_value(at, scope);
+            if let Some((value, slot)) = value.as_ref().zip(kind.slot(field)) {
+                self.check_constant(at, kind, slot.member_type, value);
+            }
             members.extend(value.map(|value| (MemberKey::Known(field), value)));
         }
         members
     }
 
+    /// Reports a value that is the same for all frames, and that the member cannot have.
+    fn check_constant(&mut self, at: PlacedNode<'_>, kind: EventType, form: MemberType, value: &ValueTemplate) {
+        let wire = kind.wire();
+        match (form, value) {
+            (MemberType::Any | MemberType::Content, _) => {}
+            (_, ValueTemplate::Literal(null)) if null.is_null() => {
+                self.report_at(at, format!("{wire} never gets a value here"), "write `\"{PATH}\"`, or remove the key");
+            }
+            (MemberType::StringEnum(words), ValueTemplate::Literal(word))
+                if !words.iter().any(|own| word.is_str(own)) =>
+            {
+                let word = word.unquoted();
+                self.report_at(at, format!("{wire} cannot have `{word}` here"), did_you_mean(word, words));
+            }
+            (MemberType::Usage, ValueTemplate::Object(_) | ValueTemplate::Literal(_) | ValueTemplate::Text(_)) => {
+                let hint = "write a list with one entry for each model: `usage: [{inputTokens: \"{PATH}\"}]`";
+                self.report_at(at, "must be a list", hint);
+            }
+            _ => {}
+        }
+    }
+
     /// Reports an event that lacks a member without which it means nothing.
     fn check_members(&mut self, at: PlacedNode<'_>, event: &EmittedEvent, is_piece: bool, is_call: bool) {
-        let has = |field: Field| event.members.iter().any(|(key, _)| *key == MemberKey::Known(field));
+        let has = |field: Field| member_of(&event.members, field).is_some();
         let wire = event.kind.wire();
         if is_piece {
             let opens = event.kind == EventType::ToolCallChunk && has(Field::ToolCallName);

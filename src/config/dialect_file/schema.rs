@@ -110,7 +110,7 @@ pub fn dialect_file_schema() -> String {
 fn definitions() -> Value {
     let mut rule = closed(RULE_KEYS, RULE, &[]);
     rule.insert("anyOf".to_owned(), EFFECT_KEYS.iter().map(|key| json!({"required": [key]})).collect());
-    rule.insert("not".to_owned(), json!({"required": ["done", "fail"]}));
+    rule.insert("not".to_owned(), json!({"anyOf": [{"required": ["done", "fail"]}, {"required": ["finish", "fail"]}]}));
     let mut example = closed(EXAMPLE_KEYS, EXAMPLE, &[]);
     let forms = [json!(["stream", "events"]), json!(["status", "answer", "events"]), json!(["request", "body"])];
     example.insert("oneOf".to_owned(), forms.iter().map(|keys| json!({"required": keys})).collect());

@@ -226,7 +226,13 @@ impl DialectCompiler<'_> {
                     words.extend(value.map(|value| ComparedWord::new(value.into_owned())));
                     words.push(ComparedWord::new(Json::string(&text)));
                 }
-                NodeValue::Scalar(word) => words.push(ComparedWord::new(literal_json(word))),
+                NodeValue::Scalar(word) => {
+                    if is_pattern(&word.text) {
+                        let message = format!("`{}` is compared as it is written: there are no patterns", word.text);
+                        self.warn(&path, position_of(item), message, "write each value that it may have, as a list");
+                    }
+                    words.push(ComparedWord::new(literal_json(word)));
+                }
                 NodeValue::Empty => words.push(ComparedWord::new(Json::NULL)),
                 _ => {
                     let hint = "write a text, a number, true or false, or a list of them; `has` asks for any value";
@@ -297,7 +303,8 @@ impl DialectCompiler<'_> {
             return true;
         }
         let doubled = text.split("{{").skip(1).find_map(|rest| rest.split_once("}}").map(|(inside, _)| inside));
-        let is_lost = |place: &&str| matches!(scope, PathUse::Frame { .. }) && (place.starts_with('@') || is_place(place));
+        let is_lost =
+            |place: &&str| matches!(scope, PathUse::Frame { .. }) && (place.starts_with('@') || is_place(place));
         let Some(place) = doubled.filter(is_lost) else { return false };
         let hint = format!("write `{{{place}}}` for the value, or `{{{{ {place} }}}}` for a text in braces");
         self.report_at(at, format!("`{{{{{place}}}}}` is the text `{{{place}}}`, not a value"), hint);
@@ -366,6 +373,12 @@ impl DialectCompiler<'_> {
 
 fn value_of<'t>(at: PlacedNode<'t>, key: &str) -> Option<&'t NodeValue> {
     at.node.entry(key).map(|entry| &entry.value.value)
+}
+
+/// Returns whether a word looks like a regular expression, or like one of a shell.
+fn is_pattern(word: &str) -> bool {
+    let is_enclosed = |start: char, end: char| word.len() > 2 && word.starts_with(start) && word.ends_with(end);
+    is_enclosed('/', '/') || is_enclosed('^', '$') || word.contains(".*") || (word.len() > 1 && word.ends_with('*'))
 }
 
 /// Finds a mapping that is meant as a way to make a value, but would be taken as an object.

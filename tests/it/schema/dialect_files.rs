@@ -44,6 +44,7 @@ fn schema_and_check_refuse_the_same_mistakes() {
         ("a misspelt effect", "name: a\nevents: [{has: x, emits: {}}, {done: true}]\n".to_owned()),
         ("an end that is none", "name: a\nevents: [{done: yes}]\n".to_owned()),
         ("two ends", "name: a\nevents: [{done: true, fail: {message: x}}]\n".to_owned()),
+        ("a success that fails", "name: a\nevents: [{finish: {}, fail: {message: x}}]\n".to_owned()),
         ("an event without a type", "name: a\nevents: [{emit: {delta: x}, done: true}]\n".to_owned()),
         ("an unknown event", "name: a\nevents: [{emit: {type: TEXT}, done: true}]\n".to_owned()),
         ("an event that comes by itself", "name: a\nevents: [{emit: {type: RUN_STARTED}, done: true}]\n".to_owned()),

@@ -1,7 +1,7 @@
 //! Mistakes of people who describe their first agent: paths, quotes, braces, tags and texts that YAML joins.
 
 use super::problems;
-use crate::config::dialect_file::FileKind;
+use crate::config::dialect_file::{DialectFile, FileKind};
 
 /// Behind a name: rules, of which the last ends the run.
 fn file(rules: &str) -> String {
@@ -89,7 +89,11 @@ fn paths_that_cannot_be_meant_name_the_one_that_is() {
             "4:45: events[0].emit.delta: `{{txt}}` is the text `{txt}`, not a value",
             "write `{txt}` for the value, or `{{ txt }}` for a text in braces",
         ),
-        (file("  - has: t\n    keep: {id: \"a {{@messge}}\"}\n"), "4:16: events[0].keep.id: `{{@messge}}`", "`{@messge}`"),
+        (
+            file("  - has: t\n    keep: {id: \"a {{@messge}}\"}\n"),
+            "4:16: events[0].keep.id: `{{@messge}}`",
+            "`{@messge}`",
+        ),
         (
             file("  - has: t\n    fail: {message: \"{{why[0].x}} b\"}\n"),
             "4:21: events[0].fail.message: `{{why[0].x}}` is the text `{why[0].x}`",
@@ -146,9 +150,116 @@ fn paths_that_cannot_be_meant_name_the_one_that_is() {
     // As a quoted name, and below a payload, it is what the file says.
     let quoted = "name: a\npayload: '[\"$body\"]'\nevents: [{has: '[\"$x\"]', done: true}]";
     assert_eq!(problems(quoted), "ok");
-    for text in ["{{\\"a\\":1}}", "{{ txt }}", "{{{txt}}}", "$.50", "@you", "a@item.b"] {
-        let found = problems(&file(&format!("  - has: t\n    emit: {{type: TEXT_MESSAGE_CHUNK, delta: \"{text}\"}}\n")));
+    for text in [r#"{{"a":1}}"#, "{{ txt }}", "{{{txt}}}", "$.50", "@you", "a@item.b"] {
+        let found = problems(&file(&format!("  - has: t\n    emit: {{type: TEXT_MESSAGE_CHUNK, delta: '{text}'}}\n")));
         assert_eq!(found, "ok", "{text}");
+    }
+}
+
+#[test]
+fn forms_that_can_never_work_are_refused() {
+    let emit = |event: &str| file(&format!("  - has: t\n    emit: {{{event}}}\n"));
+    let call = |first: &str, piece: &str| {
+        let (first, piece) =
+            (format!("{{type: TOOL_CALL_CHUNK, {first}}}"), format!("{{type: TOOL_CALL_CHUNK, {piece}}}"));
+        file(&format!("  - has: t\n    emit: {first}\n  - has: u\n    emit: {piece}\n"))
+    };
+    let nameless = "this call never begins: no TOOL_CALL_CHUNK of it has a `toolCallName`";
+    let rows = [
+        (
+            emit("type: TOOL_CALL_CHUNK, delta: \"{x}\""),
+            "3:5: events[0]: this call never begins",
+            "add `toolCallName:`",
+        ),
+        (
+            call("key: \"{i}\", toolCallName: \"{n}\"", "toolCallId: \"{i}\", delta: \"{x}\""),
+            "5:5: events[1]: this call never begins",
+            "with the same `key:` or `toolCallId:`",
+        ),
+        (call("toolCallId: \"{i}\", toolCallName: \"{n}\"", "key: \"{i}\", delta: \"{x}\""), nameless, "`key:`"),
+        (
+            file("  - has: choices.0.delta\n    ignore: true\n"),
+            "3:10: events[0].has: `choices.0.delta` is not a path",
+            "did you mean `choices[0].delta`? A member with such a name is `[\"0\"]`",
+        ),
+        (
+            emit("type: TEXT_MESSAGE_CHUNK, delta: \"{0.a[1].2[3]}\""),
+            "`0.a[1].2[3]` is not a path",
+            "did you mean `[0].a[1][2][3]`?",
+        ),
+        (
+            file("  - has: e\n    finish: {}\n    fail: {message: x}\n"),
+            "3:5: events[0]: the rule has both `finish` and `fail`",
+            "remove `finish`, which says that the run has succeeded",
+        ),
+        (
+            emit("type: TEXT_MESSAGE_CHUNK, role: bot, delta: \"{x}\""),
+            "4:44: events[0].emit.role: TEXT_MESSAGE_CHUNK cannot have `bot` here",
+            "use one of: `developer`, `system`, `assistant`, `user`",
+        ),
+        (
+            file("  - has: e\n    finish: {usage: {inputTokens: \"{x}\"}}\n"),
+            "4:21: events[0].finish.usage: must be a list",
+            "`usage: [{inputTokens: \"{PATH}\"}]`",
+        ),
+        (
+            emit("type: TEXT_MESSAGE_CHUNK, delta: null"),
+            "4:45: events[0].emit.delta: TEXT_MESSAGE_CHUNK never gets a value here",
+            "write `\"{PATH}\"`",
+        ),
+        (
+            emit("type: TOOL_CALL_END, key: null"),
+            "events[0].emit.key: TOOL_CALL_END never gets a value",
+            "remove the key",
+        ),
+        ("events: [{done: true}]\n".to_owned(), "1:1: : the key `name` is missing", "name: acme-llm"),
+        ("# about\nname: acme\n".to_owned(), "2:1: : the key `events` is missing", "add the rules"),
+    ];
+    assert_problems(&rows);
+    for accepted in [
+        call("key: \"{i}\", toolCallId: \"{c}\", toolCallName: \"{n}\"", "toolCallId: \"{c}\", delta: \"{x}\""),
+        call("toolCallName: \"{n}\"", "delta: \"{x}\""),
+        emit("type: TEXT_MESSAGE_CHUNK, role: user, delta: \"{x}\""),
+        emit("type: CUSTOM, name: x, value: null"),
+        file("  - has: e\n    finish: {usage: \"{usage}\"}\n"),
+        file("  - has: e\n    finish: {usage: {each: models, as: {model: \"{@item}\"}}}\n    done: true\n"),
+        file("  - has: a[\"0\"].b\n    ignore: true\n"),
+    ] {
+        assert_eq!(problems(&accepted), "ok", "{accepted}");
+    }
+}
+
+/// Files that are valid, each with the warning that it gets, if any.
+#[test]
+fn what_is_probably_not_meant_is_a_warning() {
+    let example = "tests:\n  - stream: |\n      data: {\"a\":{\"txt\":\"Hi\"}}\n    events: []\n";
+    let constant = |effect: &str| file(&format!("  - has: a\n    {effect}\n")) + example;
+    let when = |word: &str| file(&format!("  - when: {{type: {word}}}\n    ignore: true\n"));
+    for (text, expected) in [
+        (
+            constant("emit: {type: TEXT_MESSAGE_CHUNK, delta: txt}"),
+            "4:45: warning: events[0].emit.delta: `txt` is always this text",
+        ),
+        (constant("emit: {type: TEXT_MESSAGE_CHUNK, content: a.txt}"), "events[0].emit.content: `a.txt` is always"),
+        (constant("fail: {message: txt}"), "4:21: warning: events[0].fail.message: `txt` is always this text"),
+        (constant("keep: {id: txt}"), "4:16: warning: events[0].keep.id: `txt` is always this text, although frames"),
+        (constant("emit: {type: TEXT_MESSAGE_CHUNK, delta: Hi}"), ""),
+        (constant("emit: {type: TEXT_MESSAGE_CHUNK, delta: \"{a.txt}\"}"), ""),
+        (constant("emit: {type: CUSTOM, name: txt, value: 1}"), ""),
+        (
+            when("/tok.*/"),
+            "3:18: warning: events[0].when.type: `/tok.*/` is compared as it is written: there are no patterns",
+        ),
+        (when("[end, tok*]"), "3:24: warning: events[0].when.type[1]: `tok*` is compared"),
+        (when("^tok$"), "`^tok$` is compared"),
+        (when("a.*b"), "`a.*b` is compared"),
+        (when("/tok"), ""),
+        (when("\"*\""), ""),
+    ] {
+        let compiled = DialectFile::compile("f", text.as_bytes(), &|_| None).expect("no mistakes");
+        let found: Vec<String> = compiled.warnings.iter().map(ToString::to_string).collect();
+        let is_expected = found.len() == usize::from(!expected.is_empty()) && found.join("").contains(expected);
+        assert!(is_expected, "{text}\n  expected {expected}\n  found {found:?}");
     }
 }
 
@@ -227,7 +338,7 @@ fn a_stream_with_lines_that_yaml_joins_is_refused() {
 fn an_empty_file_is_no_dialect() {
     for text in ["", "\n\n", "# rules follow\n"] {
         let found = problems(text);
-        assert!(found.starts_with(": the file is empty; a dialect file has"), "{found}");
+        assert!(found.starts_with("1:1: : the file is empty; a dialect file has"), "{found}");
         assert!(found.contains("begin with `name: my-agent`"), "{found}");
     }
 }
