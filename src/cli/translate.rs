@@ -64,10 +64,10 @@ pub(super) struct TranslateArgs {
     /// Largest event of the input, like `limits.frame` of a gateway
     #[arg(long, value_name = "SIZE", value_parser = config::parse_size, default_value = DEFAULT_MAX_FRAME, conflicts_with = "request")]
     max_frame: usize,
-    /// Thread id of the run [default: from the input, else `thread`]
+    /// Thread id of the run, and `{@thread_id}` of a dialect file [default: from the input, else `thread`]
     #[arg(long, value_name = "ID", requires = "run")]
     thread: Option<String>,
-    /// Run id of the run [default: from the input, else `run`]
+    /// Run id of the run, and `{@run_id}` of a dialect file [default: from the input, else `run`]
     #[arg(long, value_name = "ID", requires = "thread")]
     run: Option<String>,
     /// File to read, `-` for stdin. A stream may be SSE, NDJSON (one event per line), AG-UI's protobuf or
@@ -362,8 +362,10 @@ struct TranslateJob<'a, W> {
 
 fn translate_stream(arguments: &TranslatePlan<'_>) -> Result<CliExit, ReadStop> {
     let limits = SseLimits { line: arguments.max_frame, frame: arguments.max_frame };
-    let mut stream =
-        Stream::new(arguments.from, arguments.to, ids_of_args(arguments), limits).with_agent(arguments.from);
+    // The frames of other agents name no run.
+    let own_ids = arguments.from.dialect.mapping.map(|_| ids_or_default(arguments));
+    let ids = ids_of_args(arguments).or(own_ids);
+    let mut stream = Stream::new(arguments.from, arguments.to, ids, limits).with_agent(arguments.from);
     if !*ALLOWS_SHORTCUT {
         stream = stream.without_shortcut();
     }

@@ -188,6 +188,20 @@ fn names_of_dialects_are_those_that_ship_files_and_those_of_a_configuration() {
     assert!(out.contains(r#""delta":"Hi""#) && out.contains("RUN_FINISHED"), "{out}");
 }
 
+/// Without `--run`, the ids are those of the other dialects, also where the rules of a file use them.
+#[test]
+fn a_translated_stream_has_the_ids_of_its_run() {
+    let stream =
+        "data: {\"choices\":[{\"delta\":{\"content\":\"Hi\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+    let translate = ["translate", "--from", "openai-chat", "--to", "ag-ui"];
+    for (ids, run_id) in [(&[][..], "run"), (&["--run", "r7", "--thread", "t7"], "r7")] {
+        let Printed { out, err, .. } = run(&[&translate, ids].concat(), stream);
+        let events = sse::events(&out);
+        assert_eq!(events[0]["runId"], run_id, "{out}{err}");
+        assert_eq!(events[2]["messageId"], format!("{run_id}:answer"), "{out}{err}");
+    }
+}
+
 #[test]
 fn detect_finds_the_file_with_rules_for_the_stream() {
     let file = TempFile::new(ACME);
