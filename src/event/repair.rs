@@ -44,7 +44,7 @@ label_enum! {
         IdsDisagree = "ids_disagree" breaks "the end of a run names the thread and the run that its start named",
         /// a message, call or step was used without a start: a start is added
         OpenerSupplied = "opener_supplied" breaks "a message, tool call or step is started before it is continued or ended",
-        /// an item was still open at RUN_FINISHED: its end is added
+        /// an item was still open at RUN_FINISHED, or when another began with its id: its end is added
         CloserSupplied = "closer_supplied" breaks "every item is ended before the run finishes",
         /// an optional member was null: it is left out
         NullDropped = "null_dropped" breaks "an optional member is absent rather than null",

@@ -2,7 +2,7 @@
 // whose cause the page must show. Everything is computed from the ids, so each start gives the same.
 
 const HELP = {
-  closer_supplied: "an item was still open at RUN_FINISHED: its end is added",
+  closer_supplied: "an item was still open at RUN_FINISHED, or when another began with its id: its end is added",
   ids_replaced: "the agent used another thread or run id than the request: the request's id is sent, the agent's is carried",
   foreign_type: "only another dialect has an event of this type (`agent` of the route may be wrong): it is sent as CUSTOM",
   malformed_frame: "a frame was not an event: it is sent as RAW",

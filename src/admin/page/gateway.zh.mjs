@@ -10,7 +10,8 @@ export default {
   "the run's end named another thread or run than its start: the run's ids are sent, the others are carried":
     "运行结束时给出的会话或运行与开始时不同：发送该运行的 id，其余原样携带",
   "a message, call or step was used without a start: a start is added": "消息、调用或步骤没有开始就被使用：已补上开始",
-  "an item was still open at RUN_FINISHED: its end is added": "RUN_FINISHED 时仍有未结束的项：已补上结束",
+  "an item was still open at RUN_FINISHED, or when another began with its id: its end is added":
+    "在 RUN_FINISHED 时，或同一 id 的另一项开始时，仍有未结束的项：已补上结束",
   "an optional member was null: it is left out": "可选成员为 null：已省略",
   "a required member with one obvious value was missing: it is added": "缺少必需成员，而其值是明确的：已补上",
   "a value of the wrong JSON type had one obvious reading: it is converted, such as a number to its text":
