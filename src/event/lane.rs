@@ -107,6 +107,8 @@ pub(crate) struct ChunkStream {
     pub(crate) id: Json<'static>,
     /// `None` for the agent itself
     pub(crate) owner: Option<Json<'static>>,
+    /// whether the client shows something of it
+    pub(crate) is_shown: bool,
     /// from the first chunk
     pub(crate) fixed_fields: Vec<(Field, Json<'static>)>,
 }
@@ -178,7 +180,7 @@ mod tests {
     fn stream(speaker: usize) -> ChunkStream {
         let owner = Some(Json::string(&format!("s{speaker}")));
         let id = Json::string(&format!("m{speaker}"));
-        ChunkStream { kind: ChunkStreamKind::Text, id, owner, fixed_fields: Vec::new() }
+        ChunkStream { kind: ChunkStreamKind::Text, id, owner, is_shown: true, fixed_fields: Vec::new() }
     }
 
     #[test]

@@ -65,6 +65,8 @@ pub(crate) struct OpenItem {
     pub(crate) id: Json<'static>,
     /// `None` for the agent itself
     pub(crate) owner: Option<Json<'static>>,
+    /// whether the client shows something of it
+    pub(crate) is_shown: bool,
     /// whether a snapshot of the agent has removed it from the client's messages
     pub(crate) is_removed: bool,
 }
@@ -241,7 +243,8 @@ impl OpenItems {
                     return Err(RunViolation::UnknownParent);
                 }
                 let owner = owner.cloned().map(Json::into_owned);
-                self.open(OpenItem { item, id: id.clone().into_owned(), owner, is_removed: false });
+                let is_shown = item == RunItem::ToolCall;
+                self.open(OpenItem { item, id: id.clone().into_owned(), owner, is_shown, is_removed: false });
             }
             (ItemAction::Use | ItemAction::Close, None) => return Err(RunViolation::NotOpen(item)),
             // "Untagged is always fine."
@@ -304,6 +307,11 @@ impl RunStateMachine {
             RunStateMachine::Waiting | RunStateMachine::Ended(_) => None,
         };
         open.into_iter().flat_map(|open| open.items.values_mut()).map(|own| &mut **own)
+    }
+
+    pub(crate) fn last_item_mut(&mut self) -> Option<&mut OpenItem> {
+        let RunStateMachine::Active(open) = self else { return None };
+        open.items.get_mut(&open.last_position).map(|own| &mut **own)
     }
 
     #[must_use]

@@ -256,10 +256,11 @@ impl RunGuard {
         let Some(event) = self.follow_restart(event, report, next) else { return };
         match self.run.admit(&event) {
             Ok(()) => {
-                self.observe(&event);
+                self.note_shown(&event, report);
                 if event.kind == EventType::MessagesSnapshot {
                     self.count_removed(&event, report);
                 }
+                self.observe(&event);
                 next(event, report);
             }
             Err(violation) => self.repair_violation(violation, event, report, next),

@@ -1,5 +1,6 @@
 //! Chunk lanes for agents that send pieces without starts and ends.
 
+use super::removed_items::has_text;
 use super::{DEFAULT_IDS, RunGuard, UNKNOWN_TOOL, carry_member, memory_limits, supply_member};
 use crate::event::lane::{ChunkStream, ChunkStreamKind};
 use crate::event::run::{ItemAction, RunItem};
@@ -86,7 +87,8 @@ impl RunGuard {
                 carry_member(&mut event, field, report);
             }
         }
-        self.lanes.mark_used(stream);
+        let is_shown = stream.is_shown || has_text(&event);
+        self.lanes.mark_used(ChunkStream { is_shown, ..stream });
         event
     }
 
@@ -121,7 +123,8 @@ impl RunGuard {
         let settled = piece.fixed_fields().iter().filter_map(value).collect();
         self.retained_bytes += memory_limits::retained_ids_cost(&event);
         let owner = event.get_owned(Field::SubagentRunId);
-        self.lanes.mark_used(ChunkStream { kind: piece, id, owner, fixed_fields: settled });
+        let is_shown = has_text(&event);
+        self.lanes.mark_used(ChunkStream { kind: piece, id, owner, is_shown, fixed_fields: settled });
         event
     }
 }
