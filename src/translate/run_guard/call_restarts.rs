@@ -2,7 +2,7 @@
 
 use super::open_arguments::ArgumentsPiece;
 use super::{EventConsumer, RunGuard};
-use crate::event::{Event, EventLoss, EventRepair, EventType, Field};
+use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json};
 use crate::translate::report::TranslationReport;
 
 impl RunGuard {
@@ -46,8 +46,12 @@ impl RunGuard {
                 return None;
             }
             Some(ArgumentsPiece::Continues(text)) => event.set(Field::Delta, text),
-            Some(ArgumentsPiece::Restarts { mut start, text }) => {
+            Some(ArgumentsPiece::Restarts { mut start, is_open, text }) => {
                 event.set(Field::Delta, text);
+                if is_open {
+                    let piece = of_same_call(EventType::ToolCallArgs, &event).with(Field::Delta, Json::string("}"));
+                    self.admit_supplied(piece, report, next);
+                }
                 report.count_repair(EventRepair::CloserSupplied);
                 self.admit_supplied(of_same_call(EventType::ToolCallEnd, &event), report, next);
                 self.retained_bytes += self.conversation.client_ids.reopen_call(&mut start, &mut event, report);
@@ -71,7 +75,7 @@ fn of_same_call(kind: EventType, event: &Event<'_>) -> Event<'static> {
 #[cfg(test)]
 mod tests {
     use crate::codec::sse::SseLimits;
-    use crate::dialect::{AG_UI, PeerDialect};
+    use crate::dialect::{AG_UI, HAI, PeerDialect};
     use crate::translate::{RunIds, Stream};
     use serde_json::{Value, json};
 
@@ -90,6 +94,46 @@ mod tests {
         let frames = String::from_utf8(out).expect("UTF-8");
         let events = frames.lines().filter_map(|line| serde_json::from_str::<Value>(line.strip_prefix("data: ")?).ok());
         events.filter_map(|event| event["delta"].as_str().map(str::to_owned)).collect()
+    }
+
+    /// Returns the arguments of each call of a HAI agent that sends these objects, `None` for a second start.
+    fn arguments_of_objects(objects: &[Option<&str>]) -> Vec<String> {
+        let [agent, client] = [&HAI, &AG_UI].map(PeerDialect::new);
+        let mut stream = Stream::new(agent, client, Some(RunIds::new("t", "r")), SseLimits::default());
+        let mut out = Vec::new();
+        let start = r#"{"type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"f"}"#;
+        let args = |object| format!(r#"{{"type":"TOOL_CALL_ARGS","toolCallId":"c","delta":{object}}}"#);
+        let pieces = objects.iter().map(|object| object.map_or_else(|| start.to_owned(), args));
+        let ends = [r#"{"type":"TOOL_CALL_END","toolCallId":"c"}"#, r#"{"type":"RUN_FINISHED","messageId":"m"}"#];
+        let start_run = r#"{"type":"RUN_STARTED","messageId":"m"}"#;
+        for event in [start_run, start].map(str::to_owned).into_iter().chain(pieces).chain(ends.map(str::to_owned)) {
+            stream.push(format!("data: {event}\n\n").as_bytes(), 0, &mut out).expect("an event");
+        }
+        let frames = String::from_utf8(out).expect("UTF-8");
+        let events = frames.lines().filter_map(|line| serde_json::from_str::<Value>(line.strip_prefix("data: ")?).ok());
+        let mut calls = Vec::<String>::new();
+        for event in events {
+            match event["type"].as_str() {
+                Some("TOOL_CALL_START") => calls.push(String::new()),
+                Some("TOOL_CALL_ARGS") => {
+                    calls.last_mut().expect("a call").push_str(event["delta"].as_str().expect("text"))
+                }
+                _ => {}
+            }
+        }
+        calls
+    }
+
+    /// "The names within an object SHOULD be unique" (RFC 8259 §4).
+    #[test]
+    fn objects_of_a_call_that_starts_again_repeat_no_name() {
+        let [a, b, both] = [r#"{"a":1}"#, r#"{"b":2}"#, r#"{"a":1,"b":2}"#].map(Some);
+        assert_eq!(arguments_of_objects(&[a, b, None, a]), [r#"{"a":1,"b":2}"#]);
+        assert_eq!(arguments_of_objects(&[a, b, None, both]), [r#"{"a":1,"b":2}"#]);
+        assert_eq!(arguments_of_objects(&[a, b, None, a, b]), [r#"{"a":1,"b":2}"#]);
+        assert_eq!(arguments_of_objects(&[a, None, b]), [r#"{"a":1,"b":2}"#]);
+        let other = r#"{"a":9}"#;
+        assert_eq!(arguments_of_objects(&[a, b, None, Some(other)]), [r#"{"a":1,"b":2}"#, other]);
     }
 
     #[test]

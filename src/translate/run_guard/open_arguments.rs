@@ -8,10 +8,13 @@
 //!   {"ci       START  {"city":1}   ──▶  {"city":1}                        it repeats them, and goes on
 //!   {"a":1}    START  {"a":2}      ──▶  {"a":1} END  START {"a":2}        a call of its own
 //!   {"a":      START  {  START  }} ──▶  {"a":{}}                          it goes on
+//!   {"a":1     START  ,"a":1}      ──▶  {"a":1}                           objects; the second repeats a member
+//!   {"a":1     START  ,"a":2}      ──▶  {"a":1} END  START {"a":2}        a call of its own
 //! ```
+//! "The names within an object SHOULD be unique" (RFC 8259 §4), so a member that the call has is not added to it again.
 
 use crate::codec::json;
-use crate::event::{Event, Field, IdMap, Json, JsonType};
+use crate::event::{Event, Field, IdMap, Json, JsonType, Member, Members};
 use crate::translate::memory_limits;
 
 /// Maximum bytes of arguments that are kept to compare them. A call with more goes on, whatever comes behind its second
@@ -60,8 +63,8 @@ pub(super) enum ArgumentsPiece {
     Repeated,
     /// the call goes on with this text
     Continues(Json<'static>),
-    /// it is of another call, which has this text so far
-    Restarts { start: Event<'static>, text: Json<'static> },
+    /// it is of another call, which has this text so far; the first one's object may be open
+    Restarts { start: Event<'static>, is_open: bool, text: Json<'static> },
 }
 
 impl OpenArguments {
@@ -163,9 +166,23 @@ impl OpenArguments {
             restart.repeated += piece.len();
             return Some(ArgumentsPiece::Repeated);
         }
+        let members = if restart.repeated == 0 { compare_members(before, piece) } else { None };
+        if let Some(RepeatedMembers::Left(text)) = &members
+            && text.is_empty()
+        {
+            return Some(ArgumentsPiece::Repeated);
+        }
         let restart = call.restart.take()?;
         self.restarted -= 1;
         self.bytes -= memory_limits::event_cost(&restart.start);
+        match members {
+            Some(RepeatedMembers::Left(text)) => return Some(ArgumentsPiece::Continues(Json::string(&text))),
+            Some(RepeatedMembers::Differ(text)) => {
+                let text = Json::string(&text);
+                return Some(ArgumentsPiece::Restarts { start: restart.start, is_open: true, text });
+            }
+            None => {}
+        }
         if let Some(more) = piece.strip_prefix(rest) {
             return Some(ArgumentsPiece::Continues(quote(more)));
         }
@@ -173,10 +190,47 @@ impl OpenArguments {
         let is_apart = is_object(before) || (is_object(&text) && !is_object(&[before, &*text].concat()));
         let text = quote(&text);
         Some(match is_apart {
-            true => ArgumentsPiece::Restarts { start: restart.start, text },
+            true => ArgumentsPiece::Restarts { start: restart.start, is_open: false, text },
             false => ArgumentsPiece::Continues(text),
         })
     }
+}
+
+/// A piece that goes on with an open object and names members of it again.
+enum RepeatedMembers {
+    /// with the same values; this is left of the piece without them
+    Left(String),
+    /// with other values; this is the piece as the beginning of another object
+    Differ(String),
+}
+
+fn compare_members(before: &str, piece: &str) -> Option<RepeatedMembers> {
+    let (before, piece) = (quote(before), quote(piece));
+    let piece = piece.text()?;
+    let rest = piece.strip_prefix(',')?;
+    let known = format!("{}}}", before.text()?);
+    let known = json::parse_value(&known)?;
+    let known = json::parse_members(&known)?;
+    let (is_open, object) = match format!("{{{rest}") {
+        whole if json::parse_value(&whole).is_some() => (false, whole),
+        open => (true, open + "}"),
+    };
+    let object = json::parse_value(&object)?;
+    let members = json::parse_members(&object)?;
+    let value_of = |name: &str| known.iter().find(|(key, _)| key.name() == name).map(|(_, value)| value.as_str());
+    let is_repeated = |(key, value): &Member<'_>| value_of(key.name()) == Some(value.as_str());
+    let end = if is_open { "" } else { "}" };
+    if members.iter().any(|member| value_of(member.0.name()).is_some() && !is_repeated(member)) {
+        return Some(RepeatedMembers::Differ(format!("{{{rest}")));
+    }
+    let left: Members<'_> = members.iter().filter(|member| !is_repeated(member)).cloned().collect();
+    if left.len() == members.len() {
+        return None;
+    }
+    let left = json::to_object(&left);
+    let inner = left.as_str().strip_prefix('{')?.strip_suffix('}')?;
+    let comma = if inner.is_empty() { "" } else { "," };
+    Some(RepeatedMembers::Left(format!("{comma}{inner}{end}")))
 }
 
 /// Returns the string of escaped text.
