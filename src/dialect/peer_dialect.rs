@@ -8,7 +8,7 @@ use super::table::{Dialect, MemberCase, PeerDialect, TimestampUnit};
 use super::text_format::TextFormat;
 use super::tool_name::ToolName;
 use crate::event::input::MessageMembers;
-use crate::event::{Field, get_owned};
+use crate::event::{EventLoss, Field, get_owned};
 
 impl PeerDialect {
     /// Creates a side with the default options.
@@ -71,6 +71,12 @@ impl PeerDialect {
             Some(EarlierMessage { id, content: EarlierContent::from_message(message) })
         };
         EarlierMessages { messages: messages.iter().filter_map(earlier).collect() }
+    }
+
+    /// Returns true for content that the peer, a client, gets in AG-UI's events and does not show.
+    pub(crate) fn hides(&self, content: EventLoss) -> bool {
+        let is_named = self.dialect.is_versioned() && self.peer_version != PeerVersion::Any;
+        !is_named && self.dialect.hidden_content.contains(&content)
     }
 
     /// Returns true if the peer has interrupts, or another form in which its user is asked.

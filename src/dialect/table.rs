@@ -46,6 +46,7 @@ pub struct Dialect {
     /// Members of its own events that its clients show to the user, besides what the canonical events have.
     pub(crate) shown_members: &'static [&'static str],
     /// Content that its clients get in AG-UI's events, and do not show, because its document does not name them.
+    /// Clients of a named version have what that version has.
     pub(crate) hidden_content: &'static [EventLoss],
     /// True if frames have an `event:` line with the type.
     pub(crate) has_event_line: bool,
@@ -174,6 +175,8 @@ pub(crate) struct MessageFormat {
     pub(crate) parts: ContentParts,
     /// whether a client's list has no more than four roles and text
     pub(crate) has_plain_snapshots: bool,
+    /// content that clients get in AG-UI's messages, and do not show, because the document prints no such messages
+    pub(crate) hidden_content: &'static [EventLoss],
     /// first version that ignores unknown message members; `None` if all versions do
     pub(crate) lenient_since: Option<PeerVersion>,
 }

@@ -264,7 +264,7 @@ pub(super) fn write_by_policy<'a>(
         }
         let loss = not_shown::loss_of_message(&message);
         if accepts_role_of(&message, side, carries) {
-            written.losses[loss as usize] += u64::from(dialect.hidden_content.contains(&loss));
+            count_hidden(&message, loss, side, carries, &mut written.losses);
             let preceding = (!waiting.is_empty()).then(|| json::to_array(&std::mem::take(waiting)));
             written.list.push(write_message(message, side, preceding, carries, &mut written.losses));
         } else if let Some(mut shown) = show_message(&message, side) {
@@ -285,6 +285,21 @@ pub(super) fn write_by_policy<'a>(
         add_carried_member(last, dialect.carry_location, FOLLOWING, list);
     }
     written
+}
+
+/// Counts what a client gets of a message and does not show.
+fn count_hidden(
+    message: &Members<'_>,
+    loss: EventLoss,
+    side: PeerDialect,
+    carries: &CarryPolicy,
+    losses: &mut LossCounts,
+) {
+    let hidden = if carries.keeps_notes() { side.dialect.message.hidden_content } else { &[] };
+    losses[loss as usize] += u64::from(side.hides(loss) || hidden.contains(&loss));
+    if let Some(content) = get(message, Field::Content).filter(|_| hidden.contains(&EventLoss::PartNotShown)) {
+        losses[EventLoss::PartNotShown as usize] += not_shown::count_parts(content);
+    }
 }
 
 /// Returns the form in which a message is carried: a request is where the gateway's notes end.

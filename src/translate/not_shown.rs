@@ -86,6 +86,11 @@ pub(super) fn loss_of_message(message: &Members<'_>) -> EventLoss {
     }
 }
 
+/// Returns the number of media parts.
+pub(super) fn count_parts(content: &Json<'_>) -> u64 {
+    to_count(content_parts::count_media(content))
+}
+
 /// Returns the number of media parts in `whole` that `written` lacks.
 pub(super) fn count_hidden_parts(whole: &Json<'_>, written: Option<&Json<'_>>) -> u64 {
     let shown = written.map_or(0, content_parts::count_media);

@@ -34,6 +34,7 @@ pub static AG_UI: Dialect = Dialect {
         parts: ContentParts::Media,
         since: &[],
         has_plain_snapshots: false,
+        hidden_content: &[],
         lenient_since: None,
     },
     input: RunInputFormat::Current,

@@ -29,7 +29,7 @@ use crate::dialect::row::{EventRow, EventShape, FieldSet, OwnShape};
 use crate::dialect::sign::DialectSign;
 use crate::dialect::table::{ContentParts, DemoAgent, Dialect, MessageFormat, RunInputFormat};
 use crate::event::input::{ACTIVITY, REASONING};
-use crate::event::{EventType, Field};
+use crate::event::{EventLoss, EventType, Field};
 
 const fn row(
     wire: &'static str,
@@ -84,6 +84,7 @@ pub(crate) static AG_UI_0: Dialect = Dialect {
         ],
         parts: ContentParts::Binary(PeerVersion::V0_0_53),
         has_plain_snapshots: false,
+        hidden_content: &[],
         // Python 0.1.5 and 0.1.8 reject any additional member with 422.
         lenient_since: Some(PeerVersion::V0_0_59),
     },
@@ -92,6 +93,8 @@ pub(crate) static AG_UI_0: Dialect = Dialect {
     input: RunInputFormat::SevenMembers,
     // Of THINKING_START.
     shown_members: &["title"],
+    // 事件类型 lists no THINKING_*.
+    hidden_content: &[EventLoss::ReasoningNotShown],
     option_names: &["pin", INTERRUPT_TOOL],
     // 示例：确认工具定义, 场景 4. Clients since 0.0.57 have interrupts: they get them as they are with a pin.
     interrupt_form: Some(InterruptForm::CONFIRM_ACTION),

@@ -15,7 +15,7 @@ use crate::dialect::interrupt_form::InterruptForm;
 use crate::dialect::peer_dialect::INTERRUPT_TOOL;
 use crate::dialect::row::{EventRow, EventShape, FieldSet, OwnShape};
 use crate::dialect::sign::{DialectSign, EventPattern, RequestPattern, RequestSign, SignWeight};
-use crate::dialect::table::{DemoAgent, Dialect, RunInputFormat, ValueAlias};
+use crate::dialect::table::{DemoAgent, Dialect, MessageFormat, RunInputFormat, ValueAlias};
 use crate::event::input::{ASSISTANT, TOOL, USER};
 use crate::event::{EventLoss, EventType, Field};
 
@@ -51,7 +51,11 @@ pub(crate) static AG_UI_SNAKE: Dialect = Dialect {
     signs: SIGNS,
     request_signs: REQUEST_SIGNS,
     demo_agent: DemoAgent::new("an agent with snake_case ids and words of its own", include_str!("demo_agent.txt")),
-    // The seed prints no messages: using AG-UI's is a guess.
+    // The seed prints no messages: using AG-UI's is a guess. It prints nothing that a client could show of these two.
+    message: MessageFormat {
+        hidden_content: &[EventLoss::ReasoningNotShown, EventLoss::PartNotShown],
+        ..AG_UI.message
+    },
     ..AG_UI
 };
 

@@ -45,7 +45,7 @@ use crate::dialect::sign::{DialectSign, RequestPattern, RequestSign};
 use crate::dialect::table::{ContentParts, DemoAgent, Dialect, FallbackPolicy, MessageFormat, RunInputFormat};
 use crate::dialect::text_format::TextFormat;
 use crate::event::input::{ASSISTANT, TOOL, USER};
-use crate::event::{EventType, Field};
+use crate::event::{EventLoss, EventType, Field};
 
 const fn row(
     wire: &'static str,
@@ -78,6 +78,8 @@ pub static HAI: Dialect = Dialect {
         parts: ContentParts::OfUser,
         since: &[],
         has_plain_snapshots: false,
+        // §3.2.2: "content?: string", which the client of §4.1 reads.
+        hidden_content: &[EventLoss::PartNotShown],
         lenient_since: None,
     },
     // §3.3.1: the example request has exactly these members except state; older AG-UI agents require state too.

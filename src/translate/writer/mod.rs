@@ -164,6 +164,7 @@ impl EventWriter {
             before.into_iter().flatten().try_for_each(|released| self.write_released(released, to))?;
         }
         if let Some((wire, value)) = self.unwrap_custom(&event) {
+            self.count_not_shown(&event, to.report);
             let before = to.out.len();
             self.write_data(to.out, &wire, value);
             return self.commit_frame(self.label_of(&wire), event.kind, before, to);
@@ -215,10 +216,7 @@ impl EventWriter {
                 let count = event.get(Field::Messages).map_or(0, not_shown::count_foreign_roles);
                 return report.count_loss_times(EventLoss::TextNotShown, count);
             }
-            _ => {
-                let hidden = self.peer.dialect.hidden_content;
-                not_shown::loss_of_event(event).filter(|loss| hidden.contains(loss))
-            }
+            _ => not_shown::loss_of_event(event).filter(|loss| self.peer.hides(*loss)),
         };
         loss.into_iter().for_each(|loss| report.count_loss(loss));
     }
