@@ -306,3 +306,64 @@ async fn removes_the_series_of_a_removed_route() {
     })
     .await;
 }
+
+/// A run with content of each kind that some client's dialect has no form for.
+const HIDDEN_CONTENT: &[&str] = &[
+    r#"{"type":"RUN_STARTED","threadId":"t1","runId":"r1"}"#,
+    r#"{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"m1","role":"user","content":[{"type":"text","text":"hi"},{"type":"image","source":{"type":"url","value":"u"}}]},{"id":"k0","role":"reasoning","content":"x"}]}"#,
+    r#"{"type":"ACTIVITY_SNAPSHOT","messageId":"a","activityType":"PLAN","content":{}}"#,
+    r#"{"type":"REASONING_START","messageId":"k"}"#,
+    r#"{"type":"REASONING_MESSAGE_START","messageId":"k","role":"reasoning"}"#,
+    r#"{"type":"REASONING_MESSAGE_CONTENT","messageId":"k","delta":"x"}"#,
+    r#"{"type":"REASONING_MESSAGE_END","messageId":"k"}"#,
+    r#"{"type":"REASONING_END","messageId":"k"}"#,
+    r#"{"type":"SUBAGENT_STARTED","subagentRunId":"s","name":"x"}"#,
+    r#"{"type":"SUBAGENT_FINISHED","subagentRunId":"s"}"#,
+    r#"{"type":"NOTICE","text":"x"}"#,
+    r#"{"type":"TEXT_MESSAGE_START","messageId":"m2","role":"assistant"}"#,
+    r#"{"type":"TEXT_MESSAGE_CONTENT","messageId":"m2","delta":"x"}"#,
+    r#"{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"m1","role":"user","content":"hi"}]}"#,
+    r#"{"type":"TEXT_MESSAGE_END","messageId":"m2"}"#,
+    r#"{"type":"RUN_FINISHED","threadId":"t1","runId":"r1"}"#,
+];
+
+/// Returns the last line of `diglot translate --explain`: its counts of losses, such as `stray_boundary 1`.
+fn explained_losses(client: &str, stream: &str) -> BTreeMap<String, f64> {
+    let file = TempFile::new(stream);
+    let arguments = ["translate", "--from", "ag-ui", "--to", client, "--explain"];
+    let output = diglot().args(arguments).arg(file.path()).output().expect("the binary runs");
+    let printed = String::from_utf8(output.stderr).expect("text");
+    let (_, losses) = printed.trim_end().rsplit_once("; lost: ").unwrap_or_else(|| panic!("{printed}"));
+    let counts = losses.split(", ").filter_map(|loss| loss.split_once(' '));
+    counts.map(|(label, count)| (label.to_owned(), count.parse().expect("a number"))).collect()
+}
+
+/// What the client's user does not see is counted while it happens as `--explain` counts it, whatever the dialect.
+#[tokio::test]
+async fn counts_losses_of_every_client_dialect_as_translate_does() {
+    let stream: String = HIDDEN_CONTENT.iter().map(|event| format!("data: {event}\n\n")).collect();
+    let agent = Agent::with_response([HEAD, &stream].concat());
+    let clients = ["ag-ui", "ag-ui-0", "hai", "ag-ui-snake", "cloudbase", "social-app"];
+    let route = |client: &str| {
+        format!(
+            "  - {{name: {client}, path: /{client}, client: {client}, agent: ag-ui, upstream: \"{}\"}}\n",
+            agent.url()
+        )
+    };
+    let routes = format!("routes:\n{}", clients.map(|client| route(client)).concat());
+    let mut gateway = Gateway::start(Setup { routes: &routes, ..Setup::default() }).await;
+    for client in clients {
+        let answer = post_run(gateway.data, &format!("/{client}")).await;
+        assert!(answer.text().contains("RUN_FINISHED"), "{client}: {}", answer.text());
+        let explained = explained_losses(client, &stream);
+        assert!(explained.len() > 1, "{client}: {explained:?}");
+        let line = gateway.next_log("run ended").await;
+        let names = line["loss_names"].as_str().expect("names").split(", ").map(str::to_owned).collect();
+        assert_eq!(explained.keys().cloned().collect::<BTreeSet<_>>(), names, "{client}");
+        assert_eq!(line["losses"].as_f64(), Some(explained.values().sum()), "{client}");
+        for (label, count) in explained {
+            let series = format!("diglot_losses_total{{reason=\"{label}\",route=\"{client}\"}}");
+            gateway.wait_for_metric(&series, count).await;
+        }
+    }
+}
