@@ -130,6 +130,10 @@ test("filters with completion, sorts, and opens a run with the keyboard", WITH_F
   await page.keyboard.press("ArrowDown");
   await page.keyboard.press("Enter");
   assert.equal(await page.locator("#run-filter").inputValue(), "outcome:failed ");
+  await page.keyboard.type("rute:chat");
+  await shows(page, ".filter .unknown", /^There is no key rute, .* The keys are route, outcome, /);
+  for (const _ of "rute:chat") await page.keyboard.press("Backspace");
+  await shows(page, ".filter .unknown", /^$/);
   await page.keyboard.type("code:upstream_* type:TOOL_*");
   await shows(page, ".tools .status", /^1 of 5,001 runs/);
   await page.keyboard.press("Enter");
@@ -152,7 +156,7 @@ test("says why a run broke, in a sentence, with the row", WITH_FIXTURES, async (
     "other ids": /ids_replaced: the agent used another thread or run id/,
     "wrong dialect": /are of another dialect than hai: `agent` of the route is probably wrong/,
     "after the end": /after_terminal: an event followed the end of the run/,
-    "slow first byte": /The first event took 9\.24 s/,
+    "slow first byte": /The agent took 9\.24 s to its first event/,
     "huge state": /The largest event has 10\.0 MB: STATE_SNAPSHOT at row 2/,
     refused: /The agent refused the request.*The agent answered with the status 401/,
     limit: /The run reached a limit of the route\. The gateway wrote RUN_ERROR run_limit_reached/,
@@ -325,6 +329,18 @@ test("offers recording where nothing is recorded, and says when the token is wro
   empty.stop();
 });
 
+test("marks on the Chinese page what the gateway has in English alone", WITH_FIXTURES, async () => {
+  const { page, close } = await open(`#/run/${STORY_IDS.truncated}`, { language: "zh-CN" });
+  await page.waitForSelector(".row-line[aria-selected=true]");
+  assert.equal(await textOf(page, ".verdict [lang=en]"), "The agent's response ended early.");
+  await page.getByRole("button", { name: "第 10 行" }).click();
+  assert.equal(await textOf(page, ".detail .note [lang=en]"), "the agent sent 13 bytes that are no complete event");
+  await page.keyboard.press("b");
+  // The report has the moments in the reader's words, too.
+  assert.match(await page.locator("dialog textarea").inputValue(), /请求读取完毕: 214 字节/);
+  await close();
+});
+
 const VIEWS = {
   runs: { place: "", ready: ".space .run-line" },
   "runs-filter": { place: "", ready: ".space .run-line", keys: ["/", "o"] },
@@ -332,18 +348,29 @@ const VIEWS = {
   "run-split": { place: `#/run/${STORY_IDS["call without end"]}`, ready: ".row-line[aria-selected=true]" },
   "run-hostile": { place: `#/run/${STORY_IDS.hostile}`, ready: ".row-line[aria-selected=true]" },
   "run-held": { place: `#/run/${STORY_IDS["call without end"]}`, ready: ".row-line[aria-selected=true]", keys: ["m"] },
+  "run-copy": { place: `#/run/${STORY_IDS.truncated}`, ready: ".row-line[aria-selected=true]", keys: ["c"], parts: "dialog > *" },
   requests: { place: `#/run/${STORY_IDS.truncated}`, ready: ".row-line[aria-selected=true]", keys: ["2"] },
   timeline: { place: `#/run/${STORY_IDS["slow first byte"]}`, ready: ".row-line[aria-selected=true]", keys: ["3"] },
   throughput: { place: "#/throughput", ready: ".cards .card" },
   help: { place: "", ready: ".space .run-line", keys: ["?"] },
 };
 
+/** Returns the elements that stand on the one before them, or that are cut. */
+function overlaps(page, selector) {
+  return page.locator(selector).evaluateAll((all) => {
+    const boxes = all.map((one) => one.getBoundingClientRect());
+    const outer = all[0].parentElement.getBoundingClientRect();
+    return all.filter((_, at) => (at > 0 && boxes[at].top < boxes[at - 1].bottom && boxes[at].left < boxes[at - 1].right)
+      || boxes[at].right > outer.right || boxes[at].bottom > outer.bottom).map(({ outerHTML }) => outerHTML.slice(0, 80));
+  });
+}
+
 const VARIANTS = [[1280, false, "en-US"], [1280, true, "zh-CN"], [800, false, "zh-CN"], [800, true, "en-US"]];
 for (const [width, dark, language] of VARIANTS) {
   const variant = `${width}-${dark ? "dark" : "light"}-${language.slice(0, 2)}`;
   test(`fits at ${variant}`, WITH_FIXTURES, async () => {
     const { page, close } = await open("", { width, dark, language });
-    for (const [name, { place, ready, keys = [] }] of Object.entries(VIEWS)) {
+    for (const [name, { place, ready, keys = [], parts }] of Object.entries(VIEWS)) {
       // Reloaded, because a view that is shown already keeps what was chosen in it.
       await page.evaluate((to) => void (location.hash = to), place);
       await page.reload();
@@ -351,6 +378,11 @@ for (const [width, dark, language] of VARIANTS) {
       for (const key of keys) await page.keyboard.press(key);
       await page.waitForTimeout(100);
       await page.screenshot({ path: path.join(SHOTS, `${name}-${variant}.png`) });
+      if (name === "run") {
+        const why = await page.locator(".detail .panel .lead").boundingBox();
+        assert.ok(why !== null && why.y + why.height < 800, `the cause of the row is at ${why?.y}`);
+      }
+      if (parts !== undefined) assert.deepEqual(await overlaps(page, parts), [], name);
       const wide = await page.evaluate(() => document.documentElement.scrollWidth);
       assert.ok(wide <= width, `${name} is ${wide} px wide`);
       // A list that is not bound in height would draw all its lines.

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { BothSides } from "../../src/admin/page/both_sides.mjs";
 import { ClientFold } from "../../src/admin/page/client_fold.mjs";
 import { Conversation } from "../../src/admin/page/conversation.mjs";
-import { complete, glob, parseFilter } from "../../src/admin/page/filter.mjs";
+import { complete, glob, parseFilter, unknownKey } from "../../src/admin/page/filter.mjs";
 import { divided, translated } from "../../src/admin/page/gateway_texts.mjs";
 import { compareMembers, jsonText, readJson } from "../../src/admin/page/json_members.mjs";
 import { applyPatch } from "../../src/admin/page/json_patch.mjs";
@@ -78,8 +78,11 @@ test("proposes keys, then values of the data, behind commas and minus too", () =
 test("filters rows by type, cause and what is remarkable, in slices", async () => {
   const { rows } = bookOf("truncated");
   const numbers = async (text) => {
-    const passed = await filterInSlices(rows, parseFilter(text, ROW_LANGUAGE).test, new AbortController().signal);
-    return passed.map((at) => rows[at].n);
+    /** @type {number[]} */
+    const passed = [];
+    const take = (at) => passed.push(rows[at].n);
+    await filterInSlices(rows, parseFilter(text, ROW_LANGUAGE).test, new AbortController().signal, take);
+    return passed;
   };
   assert.deepEqual(await numbers("type:TOOL_*"), [8, 9]);
   assert.deepEqual(await numbers("cause:gateway,end"), [11, 12]);
@@ -188,6 +191,27 @@ test("counts events over time, and marks waits that a person notices", () => {
   const { rows } = bookOf("slow first byte");
   assert.deepEqual(density(rows, 9_311).gaps, [{ from: 0, to: 9_240 }]);
   assert.deepEqual(density(bookOf("truncated").rows, 92).gaps, []);
+});
+
+test("names a key that the language does not have, and leaves addresses alone", () => {
+  const { keys } = ROW_LANGUAGE;
+  assert.equal(unknownKey("type:A rute:chat", keys), "rute");
+  assert.equal(unknownKey("-rute:chat", keys), "rute");
+  for (const known of ["type:A", "", "ru", "http://a:80/x", '"rute:chat"', "type:a:b"]) assert.equal(unknownKey(known, keys), undefined, known);
+});
+
+test("names the party that was slow", () => {
+  const wait = (clientWaits) => {
+    const book = new RowBook();
+    const [one] = [...rowsOf(1)];
+    book.add([[1, 20], [2, 900], [3, 6_900]].map(([n, at_ms]) => ({ ...one, n, at_ms })));
+    return verdictOf({ ...summaryOf(1, NOW), client_waits: clientWaits }, book).find(({ text }) => text.includes("6.00 s"))?.text;
+  };
+  assert.equal(wait([]), "The agent sent nothing for 6.00 s before row 3.");
+  assert.equal(wait([{ from_ms: 6_900, until_ms: 9_000 }]), "The agent sent nothing for 6.00 s before row 3.");
+  const client = "The client did not read for 6.00 s before row 3: the gateway waited for it.";
+  assert.equal(wait([{ from_ms: 950, until_ms: 6_800 }]), client);
+  assert.equal(wait(undefined), "The agent sent nothing for 6.00 s before row 3.");
 });
 
 test("writes numbers for people", () => {

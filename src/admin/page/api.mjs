@@ -30,6 +30,7 @@
  * @property {number} kept_bytes
  * @property {number} missed_bytes
  * @property {boolean} [withheld]  they are protobuf, which cannot be redacted
+ * @property {{ from_ms: number, until_ms: number }[]} [client_waits]  when the gateway waited for the client to read
  *
  * @typedef {{ at_ms: number, name: string, detail?: string | null, times?: number, until_ms?: number }} Moment
  *

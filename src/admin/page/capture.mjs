@@ -1,6 +1,7 @@
 // Shows how each route is recorded, and records it for some minutes.
 import { captureModes } from "./api.mjs";
 import { button, element, put, table } from "./dom.mjs";
+import { failureOf } from "./gateway_words.mjs";
 import { say, sayName } from "./messages.mjs";
 import { clock } from "./numbers.mjs";
 
@@ -16,7 +17,7 @@ export function captureControls(signal) {
       const routes = await captureModes(change);
       if (!signal.aborted) put(root, modesTable(routes));
     } catch (error) {
-      put(root, element("p", { role: "alert" }, say("failed", { reason: /** @type {Error} */ (error).message })));
+      put(root, element("p", { role: "alert" }, failureOf(error)));
     }
   }
 

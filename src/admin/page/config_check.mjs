@@ -1,7 +1,7 @@
 // What the gateway does with a request to a path, and what it says of its configuration file.
 import { request } from "./api.mjs";
 import { button, element, longText, put, table } from "./dom.mjs";
-import { translated } from "./gateway_texts.mjs";
+import { failureOf, inEnglish, wordsOf } from "./gateway_words.mjs";
 import { say, sayName } from "./messages.mjs";
 
 /** @typedef {import("./dom.mjs").Child} Child */
@@ -22,7 +22,7 @@ export function explainCard(signal) {
     try {
       put(answer, ...explanationOf(await (await request(`/inspect/v1/explain?${query}`, { signal })).json()));
     } catch (error) {
-      put(answer, say("failed", { reason: /** @type {Error} */ (error).message }));
+      put(answer, failureOf(error));
     }
   }
 
@@ -43,24 +43,33 @@ export function explainCard(signal) {
  */
 export function explanationOf({ outcome, route }) {
   const [[kind, value]] = Object.entries(outcome);
-  if (kind === "no_route") return [refusalOf(value[0]), element("p", {}, value[1])];
-  const conditions = kind === "refused" ? "" : [value].flat().map(translated).join("; ");
-  const key = kind === "passes" && conditions !== "" ? "passes_if" : kind;
+  if (kind === "no_route") return [refusalOf(value[0]), element("p", {}, ...wordsOf(value[1]))];
+  const conditions = kind === "refused" ? [] : listOf([value].flat());
+  const key = kind === "passes" && conditions.length > 0 ? "passes_if" : kind;
   const first = kind === "refused" ? refusalOf(value)
-    : element("p", {}, element("b", {}, sayName("explain", key)), " ", conditions);
+    : element("p", {}, element("b", {}, sayName("explain", key)), " ", ...conditions);
   const facts = element("p", {}, say("explain.route", { name: route.name, purpose: route.purpose,
     client: route.client.configured, agent: route.agent.configured }));
   const gates = route.gates.map((/** @type {{ gate: string, verdict: Verdict, requirements: string[] }} */ one) =>
-    [one.gate, verdictOf(one.verdict), one.requirements.map(translated).join("; ")]);
+    [inEnglish(one.gate), verdictOf(one.verdict), element("span", {}, ...listOf(one.requirements))]);
   const head = ["gate", "verdict", "requires"].map((name) => sayName("explain", name));
   return [first, facts, table(say("explain.gates"), head, gates),
     element("details", {}, element("summary", {}, say("explain.more")),
       longText(JSON.stringify({ agent_requests: route.agent_requests, settings: route.settings }, null, 2)))];
 }
 
+/**
+ * @param {string[]} texts
+ * @returns {Child[]}
+ */
+function listOf(texts) {
+  return texts.flatMap((text, at) => [at > 0 && "; ", ...wordsOf(text)]);
+}
+
 /** @param {Refusal} refusal */
 function refusalOf({ status, code, message, hint }) {
-  return element("p", { class: "loss" }, element("b", {}, `${status} ${code}`), `${translated(message)} `, element("i", {}, translated(hint)));
+  return element("p", { class: "loss" }, element("b", {}, `${status} ${code}`), " ", ...wordsOf(message), " ",
+    element("i", {}, ...wordsOf(hint)));
 }
 
 /** @param {Verdict} verdict */
@@ -69,7 +78,7 @@ function verdictOf(verdict) {
   const level = { passes: "good", refuses: "bad" }[kind] ?? "plain";
   const sign = { passes: "\u2713", refuses: "\u2715" }[kind] ?? "?";
   return element("span", { class: `level ${level}` }, element("i", { class: "sign", "aria-hidden": "true" }, sign),
-    `${sayName("explain", kind)} ${typeof text === "string" ? translated(text) : text.code}`);
+    `${sayName("explain", kind)} `, ...(typeof text === "string" ? wordsOf(text) : [text.code]));
 }
 
 /** @param {AbortSignal} signal */
@@ -80,7 +89,7 @@ export function checkCard(signal) {
     try {
       put(verdict, ...checkOf(await (await request("/inspect/v1/check", { signal })).json()));
     } catch (error) {
-      if (!signal.aborted) put(verdict, say("failed", { reason: /** @type {Error} */ (error).message }));
+      if (!signal.aborted) put(verdict, failureOf(error));
     }
   }
 
@@ -100,5 +109,6 @@ export function checkOf({ file, problems }) {
     element("i", { class: "sign", "aria-hidden": "true" }, "\u2713"), say("check.good", { file })))];
   return [element("p", {}, element("code", {}, file)), ...problems.map(({ severity, line, path, message, hint }) =>
     element("p", { class: "loss" }, element("b", {}, sayName("check", severity)),
-      element("code", {}, line === null ? path : `${line}: ${path}`), `${message} `, element("i", {}, hint)))];
+      element("code", {}, line === null ? path : `${line}: ${path}`), " ", inEnglish(message), " ",
+      element("i", {}, inEnglish(hint))))];
 }

@@ -16,13 +16,18 @@ import { sayName } from "./messages.mjs";
 
 /**
  * @template T
- * @typedef {{ keys: Record<string, FilterKey<T>>, freeText: (item: T) => string }} FilterLanguage
+ * @typedef {object} FilterLanguage
+ * @property {Record<string, FilterKey<T>>} keys
+ * @property {(item: T) => (string | null | undefined)[]} freeTexts   where words without a key are looked for
  */
 
 /** @typedef {{ negated: boolean, key: string | null, value: string }} Term */
 /** @typedef {{ insert: string, help: string }} Completion */
 
 const TERM = /(-?)(?:([a-z_]+):("[^"]*"?|\S*)|"[^"]*"?|\S+)/g;
+const SPECIAL = /[.*+?^${}()|[\]\\]/g;
+/** Names are few, and rows are many. */
+const MOST_KEPT = 500;
 const UNITS = /** @type {Record<string, number>} */ ({ ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 });
 
 /**
@@ -40,20 +45,31 @@ export function termsOf(text, keys) {
 }
 
 /**
+ * Returns the first word that looks like a term of a key that there is not: it is searched for as text.
+ * @param {string} text
+ * @param {Record<string, unknown>} keys
+ */
+export function unknownKey(text, keys) {
+  const terms = Array.from(text.matchAll(TERM), ([, , name, value = ""]) => ({ name, value }));
+  // An address is text.
+  return terms.find(({ name, value }) => name !== undefined && !Object.hasOwn(keys, name) && !value.startsWith("//"))?.name;
+}
+
+/**
  * Returns the test that a text describes, and the terms that also filter rows.
  * @template T
  * @param {string} text
  * @param {FilterLanguage<T>} language
  * @returns {{ test: (item: T) => boolean, forRows: Term[] }}
  */
-export function parseFilter(text, { keys, freeText }) {
+export function parseFilter(text, { keys, freeTexts }) {
   /** @type {Term[]} */
   const forRows = [];
   /** @type {((item: T) => boolean)[]} */
   const tests = [];
   for (const term of termsOf(text, keys)) {
     if (term.key !== null && keys[term.key].forRows) forRows.push(term);
-    const test = term.key === null ? containing(term.value, freeText) : testOf(keys[term.key], term.value);
+    const test = term.key === null ? containing(term.value, freeTexts) : testOf(keys[term.key], term.value);
     tests.push(term.negated ? (item) => !test(item) : test);
   }
   return { test: (item) => tests.every((test) => test(item)), forRows };
@@ -62,11 +78,12 @@ export function parseFilter(text, { keys, freeText }) {
 /**
  * @template T
  * @param {string} value
- * @param {(item: T) => string} freeText
+ * @param {(item: T) => (string | null | undefined)[]} freeTexts
  */
-function containing(value, freeText) {
-  const wanted = value.toLowerCase();
-  return (/** @type {T} */ item) => freeText(item).toLowerCase().includes(wanted);
+function containing(value, freeTexts) {
+  // Unlike a copy in lower case, it takes no memory for each of a hundred thousand rows.
+  const wanted = new RegExp(value.replace(SPECIAL, "\\$&"), "i");
+  return (/** @type {T} */ item) => freeTexts(item).some((text) => typeof text === "string" && wanted.test(text));
 }
 
 /**
@@ -100,7 +117,17 @@ function testOfOne({ texts, number, words, bare }, value) {
     };
   }
   const pattern = glob(value);
-  return (item) => (texts?.(item) ?? []).some((found) => typeof found === "string" && pattern.test(found));
+  /** @type {Map<string, boolean>} */
+  const known = new Map();
+  const matches = (/** @type {string} */ found) => {
+    let is = known.get(found);
+    if (is === undefined) {
+      is = pattern.test(found);
+      if (known.size < MOST_KEPT) known.set(found, is);
+    }
+    return is;
+  };
+  return (item) => (texts?.(item) ?? []).some((found) => typeof found === "string" && matches(found));
 }
 
 /**
@@ -119,7 +146,7 @@ function comparison(value, bare) {
 
 /** @param {string} pattern */
 export function glob(pattern) {
-  const parts = pattern.split("*").map((part) => part.replace(/[.+?^${}()|[\]\\]/g, "\\$&"));
+  const parts = pattern.split("*").map((part) => part.replace(SPECIAL, "\\$&"));
   return new RegExp(`^${parts.join("[\\s\\S]*")}$`, "i");
 }
 

@@ -1,6 +1,6 @@
 // The field of a filter: a combobox that proposes keys and values, and says what the filter leaves out.
 import { element, put } from "./dom.mjs";
-import { complete } from "./filter.mjs";
+import { complete, unknownKey } from "./filter.mjs";
 import { say } from "./messages.mjs";
 
 /**
@@ -34,6 +34,11 @@ export function filterBox({ id, label, value, example, language, items, onChange
     placeholder: example,
     value,
   });
+  const unknown = element("p", { class: "unknown", role: "status" });
+  const warn = () => {
+    const key = unknownKey(input.value, language.keys);
+    put(unknown, key !== undefined && say("filter.unknown_key", { key, keys: Object.keys(language.keys).join(", ") }));
+  };
   /** @type {import("./filter.mjs").Completion[]} */
   let options = [];
   let word = "";
@@ -70,6 +75,7 @@ export function filterBox({ id, label, value, example, language, items, onChange
     const caret = input.selectionStart ?? input.value.length;
     ({ word, options } = complete(input.value.slice(0, caret), language, items()));
     chosen = -1;
+    warn();
     draw();
   };
   const close = () => {
@@ -110,5 +116,6 @@ export function filterBox({ id, label, value, example, language, items, onChange
     }
     event.preventDefault();
   });
-  return { root: element("div", { class: "filter", role: "search" }, input, list), input };
+  warn();
+  return { root: element("div", { class: "filter", role: "search" }, input, list, unknown), input };
 }

@@ -37,13 +37,24 @@ export function translated(text) {
 }
 
 /**
+ * Returns the parts of a text of the gateway, each in the reader's language or as the gateway wrote it.
+ * @param {string} text
+ * @returns {{ isKnown: boolean, text: string }[]}
+ */
+export function partsOf(text) {
+  if (!isChinese() || text === "") return [{ isKnown: true, text }];
+  const whole = known.get(text) ?? ofWhole(text);
+  return whole !== undefined && whole !== text ? [{ isKnown: true, text: whole }] : sentencesOf(text);
+}
+
+/**
  * Divides a text of the gateway into the sentences that the page has in the reader's language, and the others.
  * @param {string} text
  */
 export function divided(text) {
   if (!isChinese() || text === "" || (known.get(text) ?? text) !== text || ofWhole(text) !== undefined)
     return { known: translated(text), own: "" };
-  const parts = partsOf(text);
+  const parts = sentencesOf(text);
   const join = (/** @type {boolean} */ isKnown, /** @type {string} */ between) =>
     parts.filter((part) => part.isKnown === isKnown).map((part) => part.text).join(between);
   return { known: join(true, ""), own: join(false, " ") };
@@ -60,13 +71,13 @@ function ofWhole(text) {
 
 /** @param {string} text */
 function ofSentences(text) {
-  return partsOf(text)
+  return sentencesOf(text)
     .reduce((found, part) => found + (part.isKnown ? part.text : `${found === "" ? "" : " "}${part.text} `), "")
     .trimEnd();
 }
 
 /** @param {string} text */
-function partsOf(text) {
+function sentencesOf(text) {
   const parts = [];
   let rest = text;
   while (rest !== "") {

@@ -1,5 +1,6 @@
 // Draws a conversation as a chat, the questions of an interrupt, and the events of a run.
 import { button, element, longText, put } from "./dom.mjs";
+import { wordsOf } from "./gateway_words.mjs";
 import { jsonText } from "./json_members.mjs";
 import { say, sayName } from "./messages.mjs";
 import { count, duration } from "./numbers.mjs";
@@ -161,7 +162,7 @@ function drawEvent({ n, at_ms: at, agent, client, note }) {
     element("span", { class: "second" }, oneLine(agent?.data ?? "", MOST_OF_LINE))));
   details.addEventListener("toggle", () => {
     if (details.children.length > 1) return;
-    details.append(note === null ? "" : element("p", { class: "note" }, note), longText(agent?.data ?? ""));
+    details.append(note === null ? "" : element("p", { class: "note" }, ...wordsOf(note)), longText(agent?.data ?? ""));
     const other = client.filter(({ data }) => data !== agent?.data);
     if (other.length > 0)
       details.append(element("h4", {}, say("play.as_ag_ui")), ...other.map(({ data }) => longText(data ?? "")));

@@ -1,6 +1,7 @@
 // The playground: writes to a route as one of its clients, and shows the conversation as a chat and as events.
 import { button, element, longText, onKeys, put, putChanged } from "./dom.mjs";
-import { divided, translated } from "./gateway_texts.mjs";
+import { divided } from "./gateway_texts.mjs";
+import { failureOf, ownWordsOf, wordsOf } from "./gateway_words.mjs";
 import { readJson } from "./json_members.mjs";
 import { say, sayName } from "./messages.mjs";
 import { count } from "./numbers.mjs";
@@ -27,7 +28,7 @@ export async function showPlayground(main, store, signal) {
   try {
     routes = await readRoutes(signal);
   } catch (error) {
-    if (!signal.aborted) put(problem, say("failed", { reason: /** @type {Error} */ (error).message }));
+    if (!signal.aborted) put(problem, failureOf(error));
   }
   if (signal.aborted || routes.length === 0) return;
   const known = routes.find(({ name }) => name === session.route?.name);
@@ -194,7 +195,7 @@ function statusOf(store) {
   const parts = [];
   if (state !== "idle") parts.push(element("p", {}, `${say(`play.state.${state}`)} `,
     head !== undefined && `HTTP ${head.status}. `, received > 0 && say("play.events", { count: count(received) })));
-  if (failure !== "") parts.push(element("p", { class: "loss" }, say("failed", { reason: failure })));
+  if (failure !== "") parts.push(element("p", { class: "loss" }, failureOf(new Error(failure))));
   if (conversation.error !== "") parts.push(element("p", { class: "loss" }, `RUN_ERROR: ${conversation.error}`));
   if (text !== "" && head !== undefined && head.status >= 400) parts.push(refusalOf(text));
   const ids = head?.headers.filter(([name]) => name === "x-request-id").map(([, id]) => id) ?? [];
@@ -211,9 +212,10 @@ function refusalOf(text) {
   const problem = /** @type {any} */ (readJson(text));
   if (typeof problem?.code !== "string") return longText(text);
   const { known, own } = divided(String(problem.detail ?? problem.title ?? ""));
-  return element("div", { class: "loss" }, element("b", {}, problem.code),
-    `${own === "" ? known : translated(String(problem.title ?? ""))} `, element("i", {}, translated(String(problem.hint ?? ""))),
-    own !== "" && element("p", { class: "own-words" }, say("verdict.own_words", { message: own })));
+  return element("div", { class: "loss" }, element("b", {}, problem.code), " ",
+    ...(own === "" ? [known] : wordsOf(String(problem.title ?? ""))), " ",
+    element("i", {}, ...wordsOf(String(problem.hint ?? ""))),
+    own !== "" && element("p", { class: "own-words" }, ...ownWordsOf(own)));
 }
 
 /** The events, and the request as it is sent, which can be edited and sent again. */
@@ -257,7 +259,7 @@ function sidePane() {
     for (const [name, input] of Object.entries(fields))
       input.value = session.draft[/** @type {keyof typeof session.draft} */ (name)];
     put(losses, ...(session.composed?.losses ?? []).map(({ label, help }) =>
-      element("p", { class: "loss" }, element("b", {}, label), translated(help))));
+      element("p", { class: "loss" }, element("b", {}, label), " ", ...wordsOf(help))));
   }
 
   return { root: element("section", { class: "card play-side", "aria-label": say("play.parts") }, parts.root), draw };

@@ -31,7 +31,7 @@ export class RowBook {
   remarkable = [];
   /** @type {Map<number, number>} the row that released a held one */
   released = new Map();
-  longestWait = { ms: LONG_WAIT_MS, n: 0 };
+  longestWait = { ms: LONG_WAIT_MS, n: 0, until: 0 };
   largest = { size: LARGE_CHARACTERS, n: 0, type: "" };
   /** True if the run was evicted before all its rows were read. */
   isGone = false;
@@ -48,7 +48,7 @@ export class RowBook {
   #addRow(row) {
     const before = this.rows.at(-1)?.at_ms ?? 0;
     this.rows.push(row);
-    if (row.at_ms - before > this.longestWait.ms) this.longestWait = { ms: row.at_ms - before, n: row.n };
+    if (row.at_ms - before > this.longestWait.ms) this.longestWait = { ms: row.at_ms - before, n: row.n, until: row.at_ms };
     for (const side of [row.agent, ...row.client]) {
       const size = side?.data?.length ?? 0;
       if (size > this.largest.size) this.largest = { size, n: row.n, type: side?.type ?? "" };
@@ -96,11 +96,7 @@ export const ROW_LANGUAGE = {
     row: { number: ({ n }) => n },
     at: { number: ({ at_ms: at }) => at },
   },
-  freeText: ({ agent, client, note }) =>
-    [agent, ...client]
-      .map((side) => side?.data ?? "")
-      .concat(note ?? "")
-      .join("\n"),
+  freeTexts: ({ agent, client, note }) => [agent?.data, ...client.map(({ data }) => data), note],
 };
 
 /** @param {Row} row */
@@ -113,17 +109,14 @@ function typesOf({ agent, client }) {
  * @param {Row[]} rows
  * @param {(row: Row) => boolean} test
  * @param {AbortSignal} signal
- * @returns {Promise<number[]>} positions in `rows`
+ * @param {(at: number) => void} take  gets the position of each
  */
-export async function filterInSlices(rows, test, signal) {
-  /** @type {number[]} */
-  const passed = [];
+export async function filterInSlices(rows, test, signal, take) {
   let began = performance.now();
   for (let at = 0; at < rows.length && !signal.aborted; at += 1) {
-    if (test(rows[at])) passed.push(at);
+    if (test(rows[at])) take(at);
     if (at % 64 !== 0 || performance.now() - began < 8) continue;
     await new Promise((resolve) => setTimeout(resolve, 0));
     began = performance.now();
   }
-  return passed;
 }

@@ -1,6 +1,6 @@
 // Explains one row: why it is what it is, which members differ, its raw bytes, and what the client holds after it.
 import { element, longText, put, table } from "./dom.mjs";
-import { translated } from "./gateway_texts.mjs";
+import { wordsOf } from "./gateway_words.mjs";
 import { compareMembers, jsonText, readJson } from "./json_members.mjs";
 import { say, sayName } from "./messages.mjs";
 import { count, duration } from "./numbers.mjs";
@@ -41,7 +41,7 @@ export function whyOf(row, part, { released }, goTo) {
     writer !== undefined && element("p", { class: "linked" }, say("detail.released_by"), " ", link(writer)),
     releases.length > 0 &&
       element("p", { class: "linked" }, say("detail.releases"), ...releases.flatMap((n) => [" ", link(n)])),
-    note !== null && element("p", { class: "note" }, translated(note)),
+    note !== null && element("p", { class: "note" }, ...wordsOf(note)),
     ...losses.map((finding) => findingOf("loss", finding)),
     ...repairs.map((finding) => findingOf("repair", finding)),
     ...carried.map(({ names, in: place }) =>
@@ -71,8 +71,8 @@ function findingOf(kind, { label, help, rule }) {
     { class: kind },
     element("b", {}, say(`detail.${kind}`)),
     element("code", {}, label),
-    translated(help),
-    rule && element("span", { class: "rule" }, element("b", {}, say("detail.rule")), translated(rule)),
+    ...wordsOf(help),
+    rule && element("span", { class: "rule" }, element("b", {}, say("detail.rule")), ...wordsOf(rule)),
   );
 }
 

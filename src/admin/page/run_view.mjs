@@ -4,6 +4,7 @@ import { BothSides } from "./both_sides.mjs";
 import { button, element, onKeys, put, putChanged } from "./dom.mjs";
 import { filterBox } from "./filter_box.mjs";
 import { parseFilter } from "./filter.mjs";
+import { failureOf, ownWordsOf } from "./gateway_words.mjs";
 import { goldenCase, tarOf } from "./golden_case.mjs";
 import { say, sayName } from "./messages.mjs";
 import { bytes, clock, count, duration } from "./numbers.mjs";
@@ -39,7 +40,7 @@ export async function showRun(main, store, id, signal) {
   } catch (error) {
     if (signal.aborted) return;
     const gone = error instanceof ApiError && error.status === 404;
-    const text = gone ? say("run.unknown") : say("failed", { reason: /** @type {Error} */ (error).message });
+    const text = gone ? say("run.unknown") : failureOf(error);
     put(
       main,
       element(
@@ -182,7 +183,7 @@ class RunView {
       this.#isReading = false;
     } catch (error) {
       if (this.signal.aborted) return;
-      put(this.status, say("failed", { reason: /** @type {Error} */ (error).message }));
+      put(this.status, failureOf(error));
       return;
     }
     this.#redraw();
@@ -208,15 +209,19 @@ class RunView {
   #addLines(from) {
     const { test } = parseFilter(this.#filterText, ROW_LANGUAGE);
     const { rows } = this.#book;
-    for (let at = from; at < rows.length; at += 1) if (test(rows[at])) this.#pushLines(at);
+    for (let at = from; at < rows.length; at += 1) if (test(rows[at])) this.#pushLines(this.#lines, at);
     this.list.count = this.#lines.length;
     this.list.grow();
     this.#redrawSoon();
   }
 
-  /** @param {number} at */
-  #pushLines(at) {
-    for (let part = 0; part < linesOf(this.#book.rows[at]); part += 1) this.#lines.push({ at, part });
+  /**
+   * @param {{ at: number, part: number }[]} lines
+   * @param {number} at
+   */
+  #pushLines(lines, at) {
+    const parts = linesOf(this.#book.rows[at]);
+    for (let part = 0; part < parts; part += 1) lines.push({ at, part });
   }
 
   async #applyFilter() {
@@ -224,10 +229,11 @@ class RunView {
     const filtering = (this.#filtering = new AbortController());
     const { rows } = this.#book;
     const { test } = parseFilter(this.#filterText, ROW_LANGUAGE);
-    const passed = await filterInSlices(rows, test, filtering.signal);
+    /** @type {{ at: number, part: number }[]} */
+    const lines = [];
+    await filterInSlices(rows, test, filtering.signal, (at) => this.#pushLines(lines, at));
     if (filtering.signal.aborted) return;
-    this.#lines = [];
-    for (const at of passed) this.#pushLines(at);
+    this.#lines = lines;
     this.list.count = this.#lines.length;
     this.list.mark(this.#lines.findIndex(({ at, part }) => at === this.#selected.at && part === this.#selected.part));
     this.list.refresh();
@@ -337,7 +343,7 @@ class RunView {
     return element(
       "ul",
       { class: "verdict", "aria-label": say("verdict.title") },
-      ...sentences.map(({ level, text, row }, at) =>
+      ...sentences.map(({ level, text, row, own }, at) =>
         element(
           "li",
           { class: `level ${level} ${at === 0 ? "main" : ""}` },
@@ -345,7 +351,7 @@ class RunView {
           element(
             "span",
             {},
-            oneLine(text, MOST_OF_SENTENCE),
+            ...(own === undefined ? [oneLine(text, MOST_OF_SENTENCE)] : ownWordsOf(oneLine(own, MOST_OF_SENTENCE))),
             " ",
             row !== undefined &&
               element(
@@ -423,7 +429,7 @@ class RunView {
       const { n } = this.#book.rows[at];
       if (await this.#sides.foldTo(n, goesOn, this.signal)) put(body, ...heldOf(this.#sides, this.run));
     } catch (error) {
-      if (goesOn()) put(body, say("failed", { reason: /** @type {Error} */ (error).message }));
+      if (goesOn()) put(body, failureOf(error));
     }
   }
 
@@ -452,7 +458,7 @@ class RunView {
     try {
       await save(await request(`/inspect/v1/runs/${this.run.id}/recording`, { signal: this.signal }));
     } catch (error) {
-      put(this.status, say("failed", { reason: /** @type {Error} */ (error).message }));
+      put(this.status, failureOf(error));
     }
   }
 }

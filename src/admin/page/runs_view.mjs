@@ -38,8 +38,8 @@ export const RUN_LANGUAGE = {
     request: { texts: ({ request_id: id }) => [id] },
     type: { texts: ({ types }) => types, forRows: true },
   },
-  freeText: ({ route, caller, thread_id, run_id, request_id, code, message }) =>
-    [route, caller, thread_id, run_id, request_id, code, message].join("\n"),
+  freeTexts: ({ route, caller, thread_id, run_id, request_id, code, message }) =>
+    [route, caller, thread_id, run_id, request_id, code, message],
 };
 
 /**

@@ -4,6 +4,7 @@ import { say, sayName } from "./messages.mjs";
 import { bytes, count, duration } from "./numbers.mjs";
 import { SecretMask } from "./secrets.mjs";
 import { visible } from "./visible_text.mjs";
+import { detailOf } from "./waterfall.mjs";
 
 /** @typedef {import("./api.mjs").RunDetail} RunDetail */
 
@@ -82,7 +83,7 @@ export function reportOf(run, book, verdict) {
   ];
   const timeline = run.timeline.map(
     ({ at_ms: at, name, detail, times = 1 }) =>
-      `- ${duration(at)} ${name}${times > 1 ? ` ×${times}` : ""}${detail ? `: ${plain(mask.maskSentence(detail))}` : ""}`,
+      `- ${duration(at)} ${sayName("moment", name)}${times > 1 ? ` ×${times}` : ""}${detail ? `: ${plain(mask.maskSentence(detailOf(name, detail)))}` : ""}`,
   );
   const rows = book.remarkable.slice(0, MOST_ROWS).flatMap((row) => rowReport(row, run.mode, mask));
   const sentences = verdict.map(({ text }) => `- ${plain(mask.maskId(text))}`);

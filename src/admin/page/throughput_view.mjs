@@ -3,6 +3,7 @@
 import { request } from "./api.mjs";
 import { checkCard, explainCard } from "./config_check.mjs";
 import { button, drawing, element, longText, onKeys, put, table } from "./dom.mjs";
+import { failureOf } from "./gateway_words.mjs";
 import { say, sayName } from "./messages.mjs";
 import { growth, parseMetrics, quantileOf, samplesOf, sumBy } from "./metrics.mjs";
 import { count, duration, rate } from "./numbers.mjs";
@@ -40,7 +41,7 @@ export function showThroughput(main, signal) {
       put(status, say("throughput.every"));
       if (readings.length > 1 && !paused) keepScrolled(numbers, () => put(numbers, ...cardsOf(readings)));
     } catch (error) {
-      put(status, say("failed", { reason: /** @type {Error} */ (error).message }));
+      put(status, failureOf(error));
     }
     if (!signal.aborted) setTimeout(read, EVERY_MS);
   }
@@ -50,7 +51,7 @@ export function showThroughput(main, signal) {
       const text = await (await request("/config", { signal })).text();
       put(config, text === "" ? element("p", { class: "none" }, say("check.no_file")) : longText(text));
     } catch (error) {
-      put(config, element("p", { role: "alert" }, say("failed", { reason: /** @type {Error} */ (error).message })));
+      put(config, element("p", { role: "alert" }, failureOf(error)));
     }
   }
 

@@ -6,7 +6,10 @@ import { say, sayName } from "./messages.mjs";
 /** @typedef {import("./api.mjs").RunSummary} RunSummary */
 /** @typedef {import("./row_book.mjs").RowBook} RowBook */
 /** @typedef {"bad" | "warning" | "good" | "plain"} Level */
-/** @typedef {{ level: Level, text: string, row?: number }} Sentence   `row`: where to look */
+/**
+ * @typedef {{ level: Level, text: string, row?: number, own?: string }} Sentence
+ *   `row`: where to look, `own`: what of the text the gateway has in English alone
+ */
 
 /** Outcomes that nobody has to look into. */
 const GOOD = ["finished", "interrupted"];
@@ -78,7 +81,7 @@ function endOf(run, book) {
   /** @type {Sentence} */
   const end = { level, text: text.filter(Boolean).join(say("verdict.between")), row: made?.n ?? book.rows.at(-1)?.n };
   // What the page has no words for stands beneath, as the gateway wrote it.
-  return words.own === "" ? [end] : [end, { level: "plain", text: say("verdict.own_words", { message: words.own }) }];
+  return words.own === "" ? [end] : [end, { level: "plain", text: say("verdict.own_words", { message: words.own }), own: words.own }];
 }
 
 /**
@@ -141,12 +144,17 @@ function more({ losses, repairs }) {
  * @param {RunSummary} run
  * @returns {Sentence[]}
  */
-function waits({ longestWait, largest, rows }, { missed_bytes: missed }) {
+function waits({ longestWait, largest, rows }, { missed_bytes: missed, client_waits: clientWaits = [] }) {
   /** @type {Sentence[]} */
   const sentences = [];
   if (longestWait.n > 0) {
     // The first row may be the end that the gateway made.
-    const key = longestWait.n === 1 && rows[0].agent !== null ? "verdict.slow_first" : "verdict.wait";
+    const isFirst = longestWait.n === 1 && rows[0].agent !== null;
+    const { until, ms } = longestWait;
+    const forClient = clientWaits.reduce(
+      (sum, wait) => sum + Math.max(0, Math.min(wait.until_ms, until) - Math.max(wait.from_ms, until - ms)), 0);
+    const slow = 2 * forClient >= ms ? "verdict.wait_client" : "verdict.wait_agent";
+    const key = isFirst ? "verdict.slow_first" : slow;
     sentences.push({
       level: "warning",
       text: say(key, { time: duration(longestWait.ms), n: longestWait.n }),

@@ -14,7 +14,7 @@ const HALF = 18;
 const GAP_SHARE = 0.1;
 const GAP_MS = 200;
 /** Moments that are a cause rather than a step. */
-const BROKEN = ["failed", "not_connected", "silence"];
+const BROKEN = ["failed", "not_connected", "silence", "client_wait"];
 /** The checks that a request passes, in their order. */
 export const GATES = [
   "host",
@@ -25,6 +25,7 @@ export const GATES = [
   "authorize",
   "limits after auth",
   "streams",
+  "request check",
 ];
 
 /**
@@ -107,7 +108,7 @@ function kindOf(name) {
  * @param {string} name
  * @param {string} detail
  */
-function detailOf(name, detail) {
+export function detailOf(name, detail) {
   if (name === "end") return sayName("outcome", detail);
   const [, verdict, what] = /^(passed|refused): (.*)$/s.exec(detail) ?? [];
   if (verdict === undefined) return translated(detail);
