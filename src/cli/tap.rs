@@ -47,9 +47,9 @@ prints the events of one side, one run after another:
 --type compares the names that rows show, as the page's filter `type:` does. The label `type` of metrics has OTHER for names \
 that no table or rule has, and the AG-UI type for events that a dialect file reads.
 
-tap continues when the gateway restarts or is upgraded.
+tap continues when the gateway restarts or is upgraded; with --run and a number it ends, as the new process counts anew.
 
-Exit codes: 0 ok, 1 no route or with --kept no run matches, 2 usage, 69 no gateway is running there, 78 the configuration is invalid or has no \
+Exit codes: 0 ok, 1 no route or with --kept no run matches, or a gateway ended before its run #N, 2 usage, 69 no gateway is running there, 78 the configuration is invalid or has no \
 `run_dir`.";
 
 #[derive(clap::Args)]
@@ -62,7 +62,7 @@ pub(super) struct TapArgs {
     #[arg(long, value_name = "GLOB", default_value = "*")]
     route: String,
 
-    /// Only this run, also if it is kept already: its number, as in #5, or the run id of its request
+    /// Only this run, to its end, also if it is kept already: its number, as in #5, or the run id of its request
     #[arg(long, value_name = "ID")]
     run: Option<String>,
 
@@ -131,6 +131,7 @@ pub(super) fn run(arguments: &TapArgs) -> CliResult {
             caller: arguments.caller.clone(),
         },
         open: BTreeMap::new(),
+        runs_left: u64::MAX,
         rows_left: arguments.limit.unwrap_or(u64::MAX),
         is_terminal,
         has_runs: false,
@@ -158,7 +159,8 @@ async fn tap(arguments: &TapArgs, request: TapRequest, mut output: TapOutput<'_>
         capture.renew().await?;
     }
     if let Some(id) = &arguments.run {
-        report_unknown_run(&request, id).await?;
+        // The one that is awaited, or those that are kept.
+        output.runs_left = report_unknown_run(&request, id).await?.max(1);
     }
     let until = arguments.on.then(|| Instant::now() + arguments.time.unwrap_or(DEFAULT_TIME));
     let with_refusals = matches!(output.writer, TapWriter::Text(_));
@@ -220,9 +222,14 @@ async fn read_events(
                     )),
                 };
             }
+            TapEvent::NumberEnded => {
+                return Err(CliExit::Problems.failure(
+                    "the gateway of this run has ended, and another one begins its numbers again; name a run that spans both by its run id",
+                ));
+            }
             TapEvent::Failed(error) => return Err(local_gateway::connection_failure(capture.run_dir, &error)),
         };
-        if !is_open || output.rows_left == 0 {
+        if !is_open || output.rows_left == 0 || output.runs_left == 0 {
             return Ok(CliExit::Ok);
         }
         if events.is_empty() && output.out.flush().is_err() {
@@ -292,14 +299,15 @@ fn report_uncaptured(routes: &[RouteCapture], pattern: &str) {
     }
 }
 
-/// Reports that no kept run has this id, which with `--kept` is a failure.
-async fn report_unknown_run(request: &TapRequest, id: &str) -> Result<(), CliFailure> {
+/// Returns how many kept runs have this id, and reports if there is none, which with `--kept` is a failure.
+async fn report_unknown_run(request: &TapRequest, id: &str) -> Result<u64, CliFailure> {
     let runs = fetch_runs(&request.run_dir)
         .await
         .map_err(|error| local_gateway::connection_failure(&request.run_dir, &error))?;
     let runs: Vec<_> = runs.iter().filter(|run| matches_glob(&request.routes, &run.route)).collect();
-    if runs.iter().any(|run| run.is_named(id)) {
-        return Ok(());
+    let found = runs.iter().filter(|run| run.is_named(id)).count() as u64;
+    if found > 0 {
+        return Ok(found);
     }
     let latest = runs.iter().rev().take(SHOWN_RUNS).map(|run| format!("#{} {}", run.id, run.run_id));
     let kept = match latest.collect::<Vec<_>>().join(", ") {
@@ -311,7 +319,7 @@ async fn report_unknown_run(request: &TapRequest, id: &str) -> Result<(), CliFai
         return Err(CliExit::Problems.failure(format_args!("no kept run is `{id}`; {kept}")));
     }
     print_error(format_args!("no kept run is `{id}`; waiting for it; {kept}"));
-    Ok(())
+    Ok(0)
 }
 
 /// A run whose end has not been shown.
@@ -328,6 +336,8 @@ struct TapOutput<'a> {
     writer: TapWriter,
     filter: TapFilter,
     open: BTreeMap<RunKey, OpenRun>,
+    /// runs that have not ended, with `--run`
+    runs_left: u64,
     rows_left: u64,
     is_terminal: bool,
     /// whether the gateway has sent a run
@@ -355,7 +365,10 @@ impl TapOutput<'_> {
             TapLine { row: Some(row), .. } => self.write_row(key, &row, line),
             // The rows that were not read could have been among those that are selected.
             TapLine { gone: true, last_row, .. } => match self.open.remove(&key) {
-                Some(_) => self.writer.write_gone(&mut self.out, key, last_row, line),
+                Some(_) => {
+                    self.runs_left -= 1;
+                    self.writer.write_gone(&mut self.out, key, last_row, line)
+                }
                 None => Ok(()),
             },
             TapLine { .. } => Ok(()),
@@ -366,6 +379,7 @@ impl TapOutput<'_> {
     fn write_run(&mut self, key: RunKey, run: RunLine, line: &str) -> io::Result<()> {
         self.has_runs = true;
         if let Some(OpenRun { begin, counts, .. }) = self.open.remove(&key) {
+            self.runs_left -= 1;
             return match begin {
                 None => self.writer.write_end(&mut self.out, key, &run, &counts, line),
                 Some(_) => Ok(()),

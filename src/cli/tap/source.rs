@@ -43,6 +43,8 @@ pub(super) enum TapEvent {
     Refused { code: String, count: u64 },
     /// there is nothing more to read
     Ended,
+    /// the process whose run has the requested number has ended
+    NumberEnded,
     /// the first connection failed, or the gateway refused the request
     Failed(io::Error),
 }
@@ -60,6 +62,11 @@ pub(super) struct TapRequest {
 }
 
 impl TapRequest {
+    /// Returns whether the run is one of a certain process: the next one begins its numbers again.
+    fn names_number(&self) -> bool {
+        self.run.as_ref().is_some_and(|id| id.strip_prefix('#').unwrap_or(id).parse::<u64>().is_ok())
+    }
+
     fn path(&self, process: u32) -> String {
         let routes = encode_query(&self.routes);
         let run = self.run.as_ref().map(|id| format!("&run={}", encode_query(id))).unwrap_or_default();
@@ -100,6 +107,10 @@ async fn follow(request: TapRequest, events: &Sender<TapEvent>) -> Result<(), Ta
             Ok(stream) => {
                 send(events, TapEvent::Connected { process }).await?;
                 retry = FIRST_RETRY;
+                if request.names_number() && !request.kept {
+                    read_to_end(stream, process, events).await?;
+                    return send(events, TapEvent::NumberEnded).await;
+                }
                 let end = read_until_takeover(stream, process, events).await?;
                 process += 1;
                 match end {
@@ -139,17 +150,18 @@ async fn read_until_takeover(
             _ = check.tick() => if stream.is_superseded() {
                 // Its open runs continue in the process that started them.
                 let events = events.clone();
-                tokio::spawn(async move {
-                    while let Ok(Some(line)) = stream.next_line().await {
-                        if send(&events, TapEvent::Line { process, line }).await.is_err() {
-                            return;
-                        }
-                    }
-                });
+                tokio::spawn(async move { read_to_end(stream, process, &events).await.is_ok() });
                 return Ok(StreamEnd::TakenOver);
             },
         }
     }
+}
+
+async fn read_to_end(mut stream: LineStream, process: u32, events: &Sender<TapEvent>) -> Result<(), TapClosed> {
+    while let Ok(Some(line)) = stream.next_line().await {
+        send(events, TapEvent::Line { process, line }).await?;
+    }
+    Ok(())
 }
 
 /// Counts requests that no route takes. Others that are refused are captured, as runs that ended before they began.

@@ -108,10 +108,26 @@ async fn tap_shows_the_run_that_is_chosen() {
     // A run that is kept already is shown without --kept, too, and others are not.
     let mut tap = Tap::start(&setup, &mut gateway, &["--route", "c*", "--run", "r2"]).await;
     assert_eq!(tap.next_run().await.1["id"], 2);
-    assert_eq!(tap.interrupt().await, "");
+    // Nothing of it can follow.
+    assert_eq!(tap.process.exit().await.code(), Some(0));
     let tap = Tap::start(&setup, &mut gateway, &["--route", "ch*", "--run", "r9"]).await;
     let errors = tap.interrupt().await;
     assert!(errors.contains("no kept run is `r9`; waiting for it; the latest are #3 7"), "{errors}");
+}
+
+/// The first run of the next process has the number of this one's.
+#[tokio::test]
+async fn a_tap_of_a_number_takes_no_run_of_another_process() {
+    let agent = start_agent();
+    let setup = InspectSetup::new(&agent, ", inspect: events");
+    let mut gateway = setup.start(&[]).await;
+    let mut tap = Tap::start(&setup, &mut gateway, &["--run", "#1"]).await;
+    gateway.terminate().await;
+    let gateway = setup.start(&[]).await;
+    post_run(gateway.data, "/chat").await;
+    assert_eq!(tap.process.exit().await.code(), Some(1));
+    let errors = std::fs::read_to_string(tap.errors.path()).expect("a file");
+    assert!(errors.contains("the gateway of this run has ended, and another one begins its numbers again"), "{errors}");
 }
 
 /// Types are compared as on the page: without case, and one of several is enough.
