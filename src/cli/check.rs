@@ -32,7 +32,7 @@ stays as recorded. The body of the agent's request is compared if the recording 
 
 Secrets in the output of `diglot config` are masked: fill them in before you check it.
 
-Exit codes: 0 ok, 1 warnings and --strict, differences, or failed examples, 2 usage, 69 the folder has no recordings, 78 invalid configuration.";
+Exit codes: 0 ok, 1 warnings and --strict, differences, recordings that cannot be compared, or failed examples, 2 usage, 69 the folder has no recordings, 78 invalid configuration.";
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]

@@ -17,13 +17,33 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// The reason for which a recording has no differences by event.
+enum ComparisonFailure {
+    /// the request would be refused, which is a difference
+    Refused(String),
+    Incomparable(String),
+}
+
+impl From<String> for ComparisonFailure {
+    fn from(why: String) -> ComparisonFailure {
+        ComparisonFailure::Incomparable(why)
+    }
+}
+
 pub(super) fn run(config: &Config, folder: &Path) -> CliResult {
     let files = list_recordings(folder)?;
-    let mut differing = 0;
+    let (mut differing, mut incomparable) = (0, 0);
     for file in &files {
         let name = file.display();
-        let compared = read_recording_file(file).map_err(|failure| failure.to_string());
-        match compared.and_then(|run| compare(config, &run).map_err(|why| format!("{name}: {why}"))) {
+        let recorded = match read_recording_file(file) {
+            Ok(run) => run,
+            Err(failure) => {
+                incomparable += 1;
+                print_line(format_args!("{failure}; not compared"));
+                continue;
+            }
+        };
+        match compare(config, &recorded) {
             Ok((route, differences)) if differences.is_empty() => {
                 print_line(format_args!("{name}: route {route}: the same"));
             }
@@ -33,18 +53,24 @@ pub(super) fn run(config: &Config, folder: &Path) -> CliResult {
                 print_line(format_args!("{name}: route {route}: {count}"));
                 differences.iter().all(print_line);
             }
-            Err(why) => {
+            Err(ComparisonFailure::Refused(why)) => {
                 differing += 1;
-                print_line(why);
+                print_line(format_args!("{name}: {why}"));
+            }
+            Err(ComparisonFailure::Incomparable(why)) => {
+                incomparable += 1;
+                print_line(format_args!("{name}: {why}; not compared"));
             }
         }
     }
+    let not_compared =
+        if incomparable > 0 { format!(", and {incomparable} could not be compared") } else { String::new() };
     print_error(format_args!(
-        "{}: {}, of which {differing} would be different; `-` as recorded, `+` with this configuration",
+        "{}: {}, of which {differing} would be different{not_compared}; `-` as recorded, `+` with this configuration",
         folder.display(),
         with_plural(files.len(), "recording")
     ));
-    Ok(if differing > 0 { CliExit::Problems } else { CliExit::Ok })
+    Ok(if differing + incomparable > 0 { CliExit::Problems } else { CliExit::Ok })
 }
 
 /// Lists the recordings of a folder by name. Other files are skipped.
@@ -78,7 +104,7 @@ fn is_recording(path: &Path) -> bool {
 }
 
 /// Compares what the client was sent with what it would be sent. Returns the route's name and the differences.
-fn compare(config: &Config, run: &RecordedRun) -> Result<(String, Vec<EventDifference>), String> {
+fn compare(config: &Config, run: &RecordedRun) -> Result<(String, Vec<EventDifference>), ComparisonFailure> {
     let route = find_route(config, run)?;
     let settings = route_settings(config, route, run)?;
     let (conversation, request) = conversation(&settings, run)?;
@@ -134,13 +160,16 @@ fn to_value(body: &[u8]) -> Value {
 
 /// Returns what would be known of the thread's earlier runs, which depends on the dialects if there is a request, and
 /// the request's body for the agent.
-fn conversation(settings: &StreamSettings, run: &RecordedRun) -> Result<(ConversationState, Option<String>), String> {
+fn conversation(
+    settings: &StreamSettings,
+    run: &RecordedRun,
+) -> Result<(ConversationState, Option<String>), ComparisonFailure> {
     let Some(body) = &run.client_request else { return Ok((run.conversation(), None)) };
     let tools = settings.tools.as_deref();
     let thread = |_: &Json<'_>| (!settings.thread.is_lost).then(|| settings.thread.values.clone());
     request::translate_input(body, settings.client, settings.agent, &settings.ids, tools, false, &thread)
         .map(|translated| (translated.conversation, Some(translated.body)))
-        .map_err(|refusal| format!("the client's request would be refused: {refusal}"))
+        .map_err(|refusal| ComparisonFailure::Refused(format!("the client's request would be refused: {refusal}")))
 }
 
 /// Returns what the client would be sent.

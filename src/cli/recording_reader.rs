@@ -2,6 +2,7 @@
 
 use super::input::IoFailure;
 use super::input_framing::{InputPiece, ProtobufInput, is_text, read_pieces};
+use crate::codec::json;
 use crate::codec::sse::{SseDecoder, SseError, SseLimits, SseStep};
 use crate::translate::StreamError;
 use std::fmt;
@@ -24,6 +25,8 @@ pub(super) struct EventPosition {
     pub(crate) line: usize,
     /// content parts omitted because their names are unknown (protobuf only)
     pub(crate) dropped: usize,
+    /// whether the input ends within the event
+    pub(crate) is_cut: bool,
 }
 
 impl fmt::Display for EventPosition {
@@ -128,7 +131,7 @@ impl RecordingReader<'_, '_> {
     /// Counts an event and passes it on.
     fn emit(&mut self, line: usize, dropped: usize, name: Option<&str>, text: &str) -> Result<(), ReadStop> {
         self.count += 1;
-        (self.consumer)(EventPosition { event: self.count, line, dropped }, name, text)
+        (self.consumer)(EventPosition { event: self.count, line, dropped, is_cut: false }, name, text)
     }
 
     /// Reads an SSE line, or part of one.
@@ -177,7 +180,12 @@ impl RecordingReader<'_, '_> {
             let line = self.event_line();
             match self.decoder.finish() {
                 SseStep::More => return Ok(()),
-                SseStep::Frame(frame) => self.emit(line, 0, frame.event.as_deref(), &frame.data)?,
+                SseStep::Frame(frame) => {
+                    self.count += 1;
+                    let is_cut = is_cut_object(&frame.data);
+                    let position = EventPosition { event: self.count, line, dropped: 0, is_cut };
+                    (self.consumer)(position, frame.event.as_deref(), &frame.data)?;
+                }
                 SseStep::Failed(fault) => return Err(ReadStop::Stream(StreamError::Framing(fault))),
             }
         }
@@ -186,6 +194,11 @@ impl RecordingReader<'_, '_> {
     fn event_line(&self) -> usize {
         self.first_line.unwrap_or(self.line)
     }
+}
+
+/// Returns whether an event without its end is an object without its end.
+pub(super) fn is_cut_object(data: &str) -> bool {
+    data.trim_start().starts_with('{') && json::parse_open_object(data).is_err()
 }
 
 #[cfg(test)]

@@ -95,12 +95,13 @@ async fn send(to: &str, request: Request<Bytes>, timeout: Duration) -> Result<By
     let response = response.map_err(|error| CliExit::Unavailable.failure(format_args!("{to}: {error}")))?;
     let status = response.status();
     if !status.is_success() {
+        let cause = describe_problem(response.body()).map_or_else(String::new, |problem| format!(": {problem}"));
         let way_out = match status.as_u16() {
-            401 | 403 => "; give the credentials of a caller with --header".to_owned(),
-            404 => "; name the path of a route".to_owned(),
-            _ => describe_problem(response.body()).map_or_else(String::new, |problem| format!(": {problem}")),
+            401 | 403 => "; give the credentials of a caller with --header",
+            404 => "; name the path of a route with --to",
+            _ => "",
         };
-        return Err(CliExit::Problems.failure(format_args!("{to}: refused with {status}{way_out}")));
+        return Err(CliExit::Problems.failure(format_args!("{to}: refused with {status}{cause}{way_out}")));
     }
     Ok(response.into_body())
 }

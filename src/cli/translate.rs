@@ -1,7 +1,7 @@
 //! `diglot translate`: translates a recorded stream or request, offline.
 
 use super::dialect_arg;
-use super::frame_sink::{FrameSink, OutputFormat};
+use super::frame_sink::{self, FrameSink, OutputFormat};
 use super::input::{self, IoFailure, READ_SIZE};
 use super::input_framing::ProtobufInput;
 use super::output::{CliExit, CliResult, print_error, with_plural};
@@ -10,7 +10,7 @@ use super::recording_reader::{
     EventPosition, NO_EVENT, PARTIAL_FRAME, ReadStop, RecordedEventConsumer, read_recording,
 };
 use super::stream_failure;
-use super::translate_explain::{TranslateExplainer, format_counts};
+use super::translate_explain::{TranslateExplainer, describe_cut_event, format_counts};
 use super::translate_recording::{RecordedOptions, translate_recording};
 use crate::codec::Framing;
 use crate::codec::sse::SseLimits;
@@ -373,7 +373,7 @@ fn translate_stream(arguments: &TranslatePlan<'_>) -> Result<CliExit, ReadStop> 
         stream.write_as(Framing::Proto);
     }
     let mode = if arguments.strict { GuardMode::Strict } else { GuardMode::Repair };
-    let sink = FrameSink::new(io::BufWriter::new(io::stdout().lock()), arguments.format);
+    let sink = frame_sink::open_stdout(arguments.format);
     let mut job = TranslateJob {
         arguments,
         stream: stream.with_guard_mode(mode),
@@ -407,6 +407,9 @@ impl<W: Write> TranslateJob<'_, W> {
         (0..position.dropped).for_each(|_| self.stream.report_mut().count_loss(EventLoss::UnknownPart));
         let pushed = self.stream.push_named_event(name, data, 0, &mut self.out);
         self.print_explanation(Some(position));
+        if position.is_cut && self.explainer.is_some() {
+            print_error(format_args!("{}{position}: {}", self.arguments.file.display(), describe_cut_event(data)));
+        }
         if self.arguments.strict
             && self.violation.is_none()
             && let Some(rule) = self.stream.report().broken_rule

@@ -2,7 +2,9 @@
 
 use super::output::with_plural;
 use super::recording_reader::EventPosition;
+use super::terminal_text::is_unsafe;
 use crate::dialect::{Dialect, FrameTrace};
+use crate::inspect::find_first_type;
 use crate::translate::explain_trace::TraceEntry;
 use crate::translate::{EventLoss, EventRepair, LossCounts};
 use std::collections::BTreeMap;
@@ -152,6 +154,12 @@ impl TranslateExplainer {
     }
 }
 
+/// Describes the event within which a stream ends, with its type if that came first.
+pub(super) fn describe_cut_event(data: &str) -> String {
+    let kind = find_first_type(data).map(|kind| format!(", a {}", printable(&kind))).unwrap_or_default();
+    format!("the stream is cut within this event{kind}")
+}
+
 /// Names the rules of a dialect file by their lines.
 fn describe_rules(trace: &FrameTrace) -> String {
     let noun = if trace.lines.len() == 1 { "rule" } else { "rules" };
@@ -166,14 +174,14 @@ pub(super) fn format_counts<'n>(all: impl Iterator<Item = (&'n str, u64)>) -> St
     if some.is_empty() { "nothing".to_owned() } else { join_names(&some) }
 }
 
-/// Replaces control characters of a value that was shortened.
+/// Replaces what a terminal would obey in a value that was shortened.
 fn printable_value(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    text.chars().map(|c| if is_unsafe(c) { ' ' } else { c }).collect()
 }
 
-/// Truncates text from the input, and replaces control characters.
+/// Truncates text from the input, and replaces what a terminal would obey.
 pub(super) fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(64).collect()
+    text.chars().map(|c| if is_unsafe(c) { ' ' } else { c }).take(64).collect()
 }
 
 fn join_names<T: AsRef<str>>(names: &[T]) -> String {

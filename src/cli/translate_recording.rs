@@ -1,19 +1,19 @@
 //! Translates a recording of `diglot record` with the settings and the times of its run, which gives the bytes that its
 //! client was sent.
 
-use super::frame_sink::{FrameSink, OutputFormat};
+use super::frame_sink::{self, OutputFormat};
 use super::input::IoFailure;
 use super::output::{CliExit, print_error};
-use super::recording_reader::EventPosition;
+use super::recording_reader::{EventPosition, is_cut_object};
 use super::stream_failure;
-use super::translate_explain::TranslateExplainer;
+use super::translate_explain::{TranslateExplainer, describe_cut_event};
 use crate::codec::Framing;
+use crate::codec::sse::{SseDecoder, SseLimits, SseStep};
 use crate::dialect::Dialect;
 use crate::error::RejectionKind;
 use crate::inspect::{CaptureStep, RecordedRun, RecordingEnd, ReplayedStream, StreamSettings};
 use crate::translate::explain_trace::ExplainTrace;
 use crate::translate::{GuardMode, RunIds, StreamError};
-use std::io;
 use std::path::Path;
 
 /// The options of the command line, apart from dialects.
@@ -30,6 +30,8 @@ struct RecordingJob<'a> {
     agent: &'static Dialect,
     stream: ReplayedStream,
     explainer: Option<TranslateExplainer>,
+    /// finds the event within which the agent's body ends, to explain it
+    frames: SseDecoder,
     out: Vec<u8>,
     exit: CliExit,
 }
@@ -60,10 +62,11 @@ pub(super) fn translate_recording(
         agent: settings.agent.dialect,
         stream,
         explainer: options.explain.then(TranslateExplainer::default),
+        frames: SseDecoder::new(SseLimits::UNLIMITED),
         out: Vec::new(),
         exit: CliExit::Ok,
     };
-    let mut sink = FrameSink::new(io::BufWriter::new(io::stdout().lock()), options.format.unwrap_or(OutputFormat::Sse));
+    let mut sink = frame_sink::open_stdout(options.format.unwrap_or(OutputFormat::Sse));
     let mut last_ms = run.head.started_ms;
     let mut fault = None;
     for (now_ms, step, bytes) in run.steps() {
@@ -89,9 +92,12 @@ impl RecordingJob<'_> {
                 let applied = self.stream.apply(now_ms, &CaptureStep::Read(line.len()), line, &mut self.out);
                 self.explain((self.stream.frames_read() > frames).then(|| self.position()));
                 fault = fault.or(applied.err());
+                let mut rest = line;
+                while self.explainer.is_some() && matches!(self.frames.next(&mut rest), SseStep::Frame(_)) {}
             }
         } else {
             let is_ended = self.stream.is_ended();
+            self.explain_cut(step);
             fault = self.stream.apply(now_ms, step, bytes, &mut self.out).err();
             self.explain(None);
             if let CaptureStep::Failed(failure) = step
@@ -110,7 +116,12 @@ impl RecordingJob<'_> {
     }
 
     fn position(&self) -> EventPosition {
-        EventPosition { event: usize::try_from(self.stream.frames_read()).unwrap_or(usize::MAX), line: 0, dropped: 0 }
+        EventPosition {
+            event: usize::try_from(self.stream.frames_read()).unwrap_or(usize::MAX),
+            line: 0,
+            dropped: 0,
+            is_cut: false,
+        }
     }
 
     fn report(&mut self, what: impl std::fmt::Display) {
@@ -123,6 +134,25 @@ impl RecordingJob<'_> {
         let notes = std::mem::take(&mut trace.entries);
         if let Some(line) = explain.explain_event(position, &notes, self.agent) {
             print_error(format_args!("{}{line}", self.file.display()));
+        }
+    }
+
+    /// Names the event within which the agent's body ends.
+    fn explain_cut(&mut self, step: &CaptureStep) {
+        let is_end = match step {
+            CaptureStep::BodyEnded | CaptureStep::Failed(_) | CaptureStep::Cancelled => true,
+            CaptureStep::Reconnected => {
+                self.frames = SseDecoder::new(SseLimits::UNLIMITED);
+                false
+            }
+            _ => false,
+        };
+        let (true, true, SseStep::Frame(frame)) = (is_end, self.explainer.is_some(), self.frames.finish()) else {
+            return;
+        };
+        if is_cut_object(&frame.data) {
+            let event = EventPosition { event: self.position().event + 1, ..self.position() };
+            print_error(format_args!("{}{event}: {}", self.file.display(), describe_cut_event(&frame.data)));
         }
     }
 

@@ -1,7 +1,7 @@
 //! Recorded runs: of a real gateway with the demo's agent, downloaded, translated, played again from either side, and
 //! compared with a changed configuration.
 
-use super::support::agent::Agent;
+use super::support::agent::{Agent, Step, write};
 use super::support::client::{self, Client, post};
 use super::support::gateway::{Gateway, Process, diglot};
 use super::support::temp_folder::TempFolder;
@@ -215,6 +215,11 @@ async fn replay_both_sides(gateway: &Gateway, folder: &Folder, files: &[PathBuf]
     let chat = format!("http://{}/chat", gateway.data);
     let (code, out, err) = texts(&run(&["replay", utf8(&files[0]), "--as", "client", "--to", &chat]));
     assert_eq!((code, out.contains("21 events came as recorded")), (Some(0), true), "{out}{err}");
+    // What was refused is named with its cause.
+    let nowhere = format!("http://{}/nowhere", gateway.data);
+    let (code, _, err) = texts(&run(&["replay", utf8(&files[0]), "--as", "client", "--to", &nowhere]));
+    let parts = ["404 Not Found: route_not_found: ", "; name the path of a route with --to"];
+    assert!(code == Some(1) && parts.iter().all(|part| err.contains(part)), "{err}");
 
     for arguments in [
         ["replay", utf8(&files[0]), "--as", "agent"],
@@ -344,6 +349,31 @@ async fn a_recorder_that_is_stopped_leaves_the_routes_as_they_were() {
     assert!(code == Some(2) && err.contains("a file holds one run"), "{err}");
 }
 
+/// The connection breaks within an event; so does the event stream of a file.
+#[tokio::test]
+async fn the_event_within_which_a_stream_is_cut_is_explained() {
+    let cut = "data: {\"type\":\"TEXT_MESSAGE_CHUNK\",\"messageId\":\"m\",\"delta\":\"a";
+    let begun = sse::run_beginning();
+    let script = vec![Step::Read, write(sse::CHUNKED), write(sse::chunk(begun.clone() + cut)), write("zz\r\n")];
+    let (folder, agent) = (Folder::new(), Agent::with_script(script));
+    let config = folder.write_config("gateway.yaml", &agent.url(), "ag-ui");
+    let text = std::fs::read_to_string(&config).expect("the file").replace("{dialect: hai, content: string}", "ag-ui");
+    std::fs::write(&config, text).expect("a file");
+    let gateway = Gateway::start_with_config(&config, &[]).await;
+    let file = folder.path("run.ndjson");
+    let mut recorder = start_recorder(&folder, &["--route", "chat", "-o", utf8(&file)]).await;
+    client::send_request(gateway.data, post("/chat", "", &request_body("r1", &Value::Null))).await;
+    assert!(recorder.exit().await.success());
+    let number = begun.matches("data: ").count() + 1;
+    let sides = ["--from", "ag-ui", "--to", "ag-ui"];
+    std::fs::write(folder.path("cut.sse"), begun + cut).expect("a file");
+    for (name, sides) in [("run.ndjson", &[][..]), ("cut.sse", &sides)] {
+        let (_, _, err) = texts(&run(&[&["translate", "--explain", utf8(&folder.path(name))], sides].concat()));
+        let expected = format!("event {number}: the stream is cut within this event, a TEXT_MESSAGE_CHUNK");
+        assert!(err.contains(&expected), "{name}: {err}");
+    }
+}
+
 #[test]
 fn commands_name_the_line_of_a_bad_recording_and_the_way_out() {
     let folder = Folder::new();
@@ -361,4 +391,21 @@ fn commands_name_the_line_of_a_bad_recording_and_the_way_out() {
         .expect("a file");
     let (code, _, err) = texts(&run(&["check", "--against", utf8(folder.0.path()), utf8(&folder.path("g.yaml"))]));
     assert!(code == Some(69) && err.contains("no recordings in this folder"), "{err}");
+
+    // Neither is a difference: a file that is cut, and a route that is gone.
+    let head = |route: &str| {
+        let ids = r#""thread_id":"t","run_id":"r","request_id":"q","guard":"repair","max_frame":1024"#;
+        let rest = r#""framing":"sse","frame_token":null,"started_ms":0,"duration_ms":1,"outcome":"finished","code":null,"message":null"#;
+        format!(
+            "{{\"diglot_recording\":1,\"route\":\"{route}\",\"client\":\"social-app\",\"agent\":\"ag-ui\",{ids},\"max_events\":null,\"max_bytes\":null,\"tools\":null,{rest}}}\n"
+        )
+    };
+    std::fs::write(folder.path("a.ndjson"), head("a")).expect("a file");
+    std::fs::write(folder.path("bad.ndjson"), head("gone") + "{\"end\":\"ended\"}\n").expect("a file");
+    let (code, out, err) = texts(&run(&["check", "--against", utf8(folder.0.path()), utf8(&folder.path("g.yaml"))]));
+    assert_eq!(code, Some(1), "{out}{err}");
+    let cut = "a.ndjson:2: the file ends before the recording does; record it again, or get the recording's original; not compared";
+    let gone = "bad.ndjson: no route: none is called `gone`";
+    assert!(out.contains(cut) && out.contains(gone) && out.matches("; not compared").count() == 2, "{out}");
+    assert!(err.contains("2 recordings, of which 0 would be different, and 2 could not be compared"), "{err}");
 }
