@@ -1,7 +1,10 @@
 //! The terminal of `top`: what a key does, and how the tables are drawn.
 
 use super::super::terminal_text::cut_text;
-use super::top_table::{ROUTE_COLUMNS, RUN_COLUMNS, SortOrder, TableColumn, TableRow, align_cell, column_widths};
+use super::top_table::{
+    COLUMN_GAP, ROUTE_COLUMNS, RUN_COLUMNS, SortOrder, TableColumn, TableRow, align_cell, column_widths,
+    fitting_columns,
+};
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -153,10 +156,10 @@ fn draw_table(frame: &mut Frame<'_>, area: Rect, columns: &[TableColumn], rows: 
     let titles: TableRow = titles.collect();
     let widths: Vec<usize> =
         widths.iter().zip(&titles).map(|(width, title)| (*width).max(title.chars().count())).collect();
+    let shown = fitting_columns(columns, &widths, usize::from(area.width), order.map(|order| order.column));
     let format = |row: &TableRow| {
-        let cells =
-            columns.iter().zip(row).zip(&widths).map(|((column, cell), width)| align_cell(*column, cell, *width));
-        cells.collect::<Vec<_>>().join("  ")
+        let cells = shown.iter().map(|at| align_cell(columns[*at], &row[*at], widths[*at]));
+        cut_text(&cells.collect::<Vec<_>>().join(COLUMN_GAP), usize::from(area.width))
     };
     let mut lines = vec![Line::from(format(&titles)).style(Style::new().add_modifier(Modifier::REVERSED))];
     let room = usize::from(area.height).saturating_sub(1);
@@ -225,6 +228,27 @@ mod tests {
             terminal.draw(|frame| state.draw(frame, &content)).expect("memory");
             assert_eq!(state.offset, 49);
         }
+    }
+
+    #[test]
+    fn narrow_terminals_show_whole_columns() {
+        let cells = |cells: &[&str]| cells.iter().map(|cell| (*cell).to_owned()).collect::<TableRow>();
+        let content = ScreenContent {
+            summary: "summary".to_owned(),
+            routes: vec![cells(&["chat", "3", "5.1", "6.2", "37ms", "90ms", "11", "4", "7", "upstream_error 4"])],
+            runs: vec![cells(&["#12", "chat", "ada", "hai → ag-ui", "17", "21", "8ms", "9ms", "upstream_error dead"])],
+            hint: String::new(),
+        };
+        let mut terminal = Terminal::new(TestBackend::new(60, 12)).expect("a terminal");
+        let mut state = ScreenState { order: SortOrder { column: 6, descending: true }, ..ScreenState::default() };
+        terminal.draw(|frame| state.draw(frame, &content)).expect("memory");
+        let text = terminal.backend().to_string();
+        // The failures, and what sorts; not the end of what has no place.
+        for whole in ["ENDED▼", "FAILED", "MOST OFTEN", "upstream_error 4", "OUTCOME", "upstream_error dead", "TIME"]
+        {
+            assert!(text.contains(whole), "{whole}: {text}");
+        }
+        assert!(!text.contains("p95") && !text.contains("AGENT") && !text.contains('…'), "{text}");
     }
 
     #[test]

@@ -6,6 +6,9 @@ use super::sample::{RouteCounts, TopSample, rate};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+/// Stands between columns.
+pub(super) const COLUMN_GAP: &str = "  ";
+
 /// Widest cell of a text that callers choose.
 const WIDEST_TEXT: usize = 24;
 
@@ -14,40 +17,42 @@ const WIDEST_TEXT: usize = 24;
 pub(super) struct TableColumn {
     pub(super) title: &'static str,
     pub(super) is_number: bool,
+    /// a narrow terminal leaves out the column with the largest first, and none with 0
+    pub(super) rank: u8,
 }
 
-const fn text(title: &'static str) -> TableColumn {
-    TableColumn { title, is_number: false }
+const fn text(title: &'static str, rank: u8) -> TableColumn {
+    TableColumn { title, is_number: false, rank }
 }
 
-const fn number(title: &'static str) -> TableColumn {
-    TableColumn { title, is_number: true }
+const fn number(title: &'static str, rank: u8) -> TableColumn {
+    TableColumn { title, is_number: true, rank }
 }
 
 /// The columns of the routes, each of which can sort them.
 pub(super) const ROUTE_COLUMNS: &[TableColumn] = &[
-    text("ROUTE"),
-    number("RUNS"),
-    number("IN/S"),
-    number("OUT/S"),
-    number("FIRST p50"),
-    number("p95"),
-    number("ENDED"),
-    number("FAILED"),
-    number("REFUSED"),
-    text("MOST OFTEN"),
+    text("ROUTE", 0),
+    number("RUNS", 2),
+    number("IN/S", 6),
+    number("OUT/S", 7),
+    number("FIRST p50", 5),
+    number("p95", 8),
+    number("ENDED", 9),
+    number("FAILED", 1),
+    number("REFUSED", 4),
+    text("MOST OFTEN", 3),
 ];
 
 pub(super) const RUN_COLUMNS: &[TableColumn] = &[
-    text("RUN"),
-    text("ROUTE"),
-    text("CALLER"),
-    text("AGENT → CLIENT"),
-    number("IN"),
-    number("OUT"),
-    number("FIRST"),
-    number("TIME"),
-    text("OUTCOME"),
+    text("RUN", 0),
+    text("ROUTE", 2),
+    text("CALLER", 7),
+    text("AGENT → CLIENT", 8),
+    number("IN", 5),
+    number("OUT", 6),
+    number("FIRST", 4),
+    number("TIME", 3),
+    text("OUTCOME", 1),
 ];
 
 /// Cells that are escaped, and cut where they could be long.
@@ -203,6 +208,22 @@ pub(super) fn column_widths(columns: &[TableColumn], rows: &[TableRow]) -> Vec<u
     columns.iter().enumerate().map(|(at, column)| widest(at).max(text_width(column.title))).collect()
 }
 
+/// Returns the columns that fit into a width, always with the one that sorts.
+pub(super) fn fitting_columns(
+    columns: &[TableColumn],
+    widths: &[usize],
+    width: usize,
+    sorting: Option<usize>,
+) -> Vec<usize> {
+    let mut shown: Vec<usize> = (0..columns.len()).collect();
+    while shown.iter().map(|at| widths[*at] + COLUMN_GAP.len()).sum::<usize>() > width + COLUMN_GAP.len() {
+        let optional = shown.iter().filter(|at| columns[**at].rank > 0 && Some(**at) != sorting);
+        let Some(last) = optional.copied().max_by_key(|at| columns[*at].rank) else { break };
+        shown.retain(|at| *at != last);
+    }
+    shown
+}
+
 /// Aligns the cells of a row, numbers to the right.
 pub(super) fn align_cell(column: TableColumn, cell: &str, width: usize) -> String {
     let blanks = " ".repeat(width.saturating_sub(text_width(cell)));
@@ -216,7 +237,7 @@ pub(super) fn format_table(columns: &[TableColumn], rows: &[TableRow]) -> String
     let lines = std::iter::once(&titles).chain(rows).map(|row| {
         let cells =
             columns.iter().zip(row).zip(&widths).map(|((column, cell), width)| align_cell(*column, cell, *width));
-        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+        cells.collect::<Vec<_>>().join(COLUMN_GAP).trim_end().to_owned()
     });
     lines.collect::<Vec<_>>().join("\n")
 }
