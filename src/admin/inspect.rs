@@ -97,7 +97,7 @@ async fn stream_reading(State(state): State<InspectState>, Path(id): Path<u64>) 
 async fn download_recording(State(state): State<InspectState>, Path(id): Path<u64>) -> Response {
     let Some(run) = state.captures.find(id) else { return unknown_run() };
     audit("recording", &run);
-    let mut response = ndjson(Body::from_stream(streams::recording(&run)));
+    let mut response = ndjson(Body::from_stream(streams::recording(state.captures, &run)));
     // Names of routes may have any characters; those that every file system has are kept.
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let route: String = run.head.route.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();

@@ -35,6 +35,27 @@ pub(super) struct RunLine {
     /// they are protobuf, which cannot be redacted
     #[serde(default)]
     pub(super) withheld: bool,
+    /// when the gateway waited for the client to read
+    #[serde(default)]
+    pub(super) client_waits: Vec<WaitLine>,
+}
+
+/// A span of a run, in milliseconds since it began.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub(super) struct WaitLine {
+    pub(super) from_ms: u64,
+    pub(super) until_ms: u64,
+}
+
+impl WaitLine {
+    pub(super) const fn length_ms(self) -> u64 {
+        self.until_ms - self.from_ms
+    }
+
+    /// Returns how much of the span is in both.
+    pub(super) fn common_ms(self, other: WaitLine) -> u64 {
+        self.until_ms.min(other.until_ms).saturating_sub(self.from_ms.max(other.from_ms))
+    }
 }
 
 impl RunLine {

@@ -286,7 +286,7 @@ fn event(data: &str) -> RowEvent {
 }
 
 /// Returns the type of an incomplete object, if it is the first member.
-fn find_first_type(data: &str) -> Option<String> {
+pub(crate) fn find_first_type(data: &str) -> Option<String> {
     let rest = data.trim_start().strip_prefix('{')?.trim_start().strip_prefix("\"type\"")?;
     let value = rest.trim_start().strip_prefix(':')?.trim_start().strip_prefix('"')?;
     Some(value.split_once('"')?.0.to_owned())

@@ -42,7 +42,7 @@ mod recorded_run;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use aligner::RunAligner;
+pub(crate) use aligner::{RunAligner, find_first_type};
 pub(crate) use capture_step::CaptureStep;
 pub(crate) use captured_run::{CapturedRequests, CapturedRun, RunEnd, RunFacts, RunHead};
 pub(crate) use glob::matches_glob;

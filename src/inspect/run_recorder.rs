@@ -13,13 +13,26 @@ pub(crate) struct RunRecorder {
     stream: ReplayedStream,
     has_head: bool,
     is_done: bool,
+    is_gone: bool,
     read: ReadPosition,
 }
 
 impl RunRecorder {
     pub(crate) fn new(run: &Arc<CapturedRun>) -> RunRecorder {
         let stream = ReplayedStream::new(&run.settings, run.conversation().clone());
-        RunRecorder { run: Arc::downgrade(run), stream, has_head: false, is_done: false, read: ReadPosition::default() }
+        RunRecorder {
+            run: Arc::downgrade(run),
+            stream,
+            has_head: false,
+            is_done: false,
+            is_gone: false,
+            read: ReadPosition::default(),
+        }
+    }
+
+    /// Returns whether the run was evicted before its end was recorded.
+    pub(crate) const fn is_gone(&self) -> bool {
+        self.is_gone
     }
 
     /// Returns the next lines, or `None` after the last one. Translating them takes some milliseconds.
@@ -29,7 +42,7 @@ impl RunRecorder {
         }
         let mut lines = Vec::new();
         let Some(run) = self.run.upgrade() else {
-            self.is_done = true;
+            (self.is_done, self.is_gone) = (true, true);
             RecordingLine::End(RecordingEnd::Gone).write(&mut lines);
             return Some(lines);
         };

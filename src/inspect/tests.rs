@@ -1,7 +1,7 @@
 //! Recordings, from a captured run to the same run again.
 
-use super::capture_step::CaptureStep;
 use super::aligner::RunAligner;
+use super::capture_step::CaptureStep;
 use super::captured_run::RunHead;
 use super::recorded_run::{RecordedItem, RecordedRun};
 use super::recording::{RecordingEnd, RecordingLine};
@@ -143,6 +143,8 @@ fn record(is_kept: bool) -> (Vec<u8>, Vec<u8>) {
     while let Some(lines) = recorder.next_lines() {
         recording.extend_from_slice(&lines);
     }
+    // What counts as a missed run.
+    assert_eq!(recorder.is_gone(), !is_kept);
     (recording, written)
 }
 
@@ -314,8 +316,10 @@ fn an_id_that_changes_within_an_item_is_named() {
         ("ag-ui", vec![text("m2"), text("m2")], None),
         ("ag-ui", vec![call.to_owned(), text("m2")], None),
     ] {
-        let mut aligner =
-            RunAligner::new(&settings(agent, "ag-ui", RunIds::new("t", "r")), ConversationState::default());
+        let mut aligner = RunAligner::new(
+            &StreamSettings { tools: None, ..settings(agent, "ag-ui", RunIds::new("t", "r")) },
+            ConversationState::default(),
+        );
         let started = r#"{"type":"RUN_STARTED","threadId":"t","runId":"r","messageId":"m1"}"#.to_owned();
         let body: String = std::iter::once(&started).chain(&events).map(|event| format!("data: {event}\n\n")).collect();
         let mut rows = Vec::new();

@@ -453,7 +453,10 @@ impl RunTask {
             // Boxed: most clients read in time.
             None => {
                 self.memory.resize(self.stream.retained_bytes() + length);
-                self.wait_for_client(number).boxed().await?;
+                let began = Instant::now();
+                let waited = self.wait_for_client(number).boxed().await;
+                self.capture.client_wait(began);
+                waited?;
                 self.memory.resize(self.stream.retained_bytes());
                 self.now = Instant::now();
             }

@@ -43,6 +43,7 @@ impl CapturedRequest {
     /// Records that the request was refused: a run that ended before it began.
     pub(super) fn record_refusal(mut self, caller: &CallerContext, rejection: &Rejection) {
         self.head.caller = caller.identity().map(|identity| identity.subject.clone());
+        self.timeline.record_refusal(rejection.kind.code());
         let (captures, conversation) = (self.captures, ConversationState::default());
         let run = captures.begin_run(self.head, self.settings, conversation, self.timeline, None, None);
         run.record_end("refused", Some(rejection.kind.code().to_owned()), Some(rejection.message_and_hint()));

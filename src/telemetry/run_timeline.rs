@@ -11,6 +11,9 @@ use tokio::time::Instant;
 /// The most moments of a run; later ones are left out.
 const MAX_MOMENTS: usize = 32;
 
+/// The name of a wait for the client.
+const CLIENT_WAIT: &str = "client_wait";
+
 /// Bytes that are kept of a detail.
 const MAX_DETAIL: usize = 120;
 
@@ -88,6 +91,28 @@ impl RunTimeline {
             None if is_full => {}
             None => state.moments.push(RunMoment { at, name, detail, times: 1, until: at }),
         }
+    }
+
+    /// Records that the request was refused, unless a gate has recorded that it refused it.
+    pub(crate) fn record_refusal(&self, code: &str) {
+        let detail = format!("refused: {code}");
+        if self.state.lock().moments.iter().all(|moment| moment.detail.as_ref() != Some(&detail)) {
+            self.record("request check", Some(detail));
+        }
+    }
+
+    /// Records that the client did not read what was written, from `began` until now.
+    pub(crate) fn record_client_wait(&self, began: Instant) {
+        let until = self.started_at.elapsed();
+        let at = began.saturating_duration_since(self.started_at);
+        let mut state = self.state.lock();
+        if state.moments.len() < MAX_MOMENTS {
+            state.moments.push(RunMoment { at, name: CLIENT_WAIT, detail: None, times: 1, until });
+        }
+    }
+
+    pub(crate) fn client_waits(&self) -> impl Iterator<Item = RunMoment> + use<> {
+        self.moments().into_iter().filter(|moment| moment.name == CLIENT_WAIT)
     }
 
     pub(crate) fn record_client_head(&self, method: &Method, uri: &Uri, fields: &HeaderMap) {

@@ -1,5 +1,7 @@
 //! The inspector: what is captured of runs, how much of it, and who may look.
 
+mod timelines;
+
 use super::support::agent::{Agent, Step, write};
 use super::support::client::{Answer, Client, INPUT, post, post_run, send_request};
 use super::support::eventually;
@@ -134,9 +136,11 @@ async fn shows_the_timeline_of_a_run_and_the_heads_of_its_requests() {
     assert!(head.contains("accept: text/event-stream\n"), "{head}");
     let names = detail["timeline"].as_array().expect("a list").iter().map(|moment| moment["name"].clone());
     let names: Vec<_> = names
-        .filter(|name| ["body", "sent", "connected", "first_byte", "end"].contains(&name.as_str().unwrap_or_default()))
+        .filter(|name| {
+            ["body", "sent", "connected", "responded", "first_byte", "end"].contains(&name.as_str().unwrap_or_default())
+        })
         .collect();
-    assert_eq!(names, ["body", "sent", "connected", "first_byte", "end"]);
+    assert_eq!(names, ["body", "sent", "connected", "responded", "first_byte", "end"]);
 }
 
 #[tokio::test]

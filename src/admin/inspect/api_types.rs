@@ -52,6 +52,22 @@ pub(super) struct RunOverview {
     missed_bytes: u64,
     /// they are protobuf, which cannot be redacted; otherwise a limit was reached
     withheld: bool,
+    /// when the gateway waited for the client to read, since the run began
+    client_waits: Vec<ClientWait>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+struct ClientWait {
+    from_ms: u64,
+    until_ms: u64,
+}
+
+impl ClientWait {
+    /// Returns whether this is most of a span.
+    fn explains(self, from_ms: u64, until_ms: u64) -> bool {
+        let both = self.until_ms.min(until_ms).saturating_sub(self.from_ms.max(from_ms));
+        2 * both >= until_ms - from_ms
+    }
 }
 
 impl RunOverview {
@@ -88,6 +104,11 @@ impl RunOverview {
             kept_bytes,
             missed_bytes,
             withheld: run.is_withheld(),
+            client_waits: run
+                .timeline
+                .client_waits()
+                .map(|moment| ClientWait { from_ms: millis(moment.at), until_ms: millis(moment.until) })
+                .collect(),
         }
     }
 }
@@ -136,6 +157,13 @@ struct TimelineMark {
     until_ms: f64,
 }
 
+impl TimelineMark {
+    /// Returns the mark at this moment or later.
+    fn not_before(self, moment: f64) -> TimelineMark {
+        TimelineMark { at_ms: self.at_ms.max(moment), until_ms: self.until_ms.max(moment), ..self }
+    }
+}
+
 impl RunDetail {
     pub(super) fn new(run: &CapturedRun) -> RunDetail {
         let facts = run.facts();
@@ -176,22 +204,29 @@ fn timeline(run: &CapturedRun, summary: &RunOverview) -> Vec<TimelineMark> {
         times: moment.times,
         until_ms: fine_ms(moment.until),
     }));
+    // The steps are of another clock, in whole milliseconds: what the agent answers follows its connection.
+    let connected = marks.iter().find(|mark| mark.name == "connected").map_or(0.0, |mark| mark.at_ms);
     let mut first_byte_ms = 0;
     let mut last_read = None;
     for (at_ms, step) in run.step_times() {
         match step {
             CaptureStep::Responded(framing) => {
-                marks.push(mark(at_ms, "responded", Some(framing.media_type().to_owned())));
+                let answered = mark(at_ms, "responded", Some(framing.media_type().to_owned()));
+                marks.push(answered.not_before(connected));
             }
-            CaptureStep::Followed(_) => marks.push(mark(at_ms, "accepted", None)),
+            CaptureStep::Followed(_) => marks.push(mark(at_ms, "accepted", None).not_before(connected)),
             CaptureStep::Read(_) => {
                 match last_read {
                     None => {
                         first_byte_ms = at_ms;
-                        marks.push(mark(at_ms, "first_byte", summary.body_form.map(str::to_owned)));
+                        let first = mark(at_ms, "first_byte", summary.body_form.map(str::to_owned));
+                        marks.push(first.not_before(connected));
                     }
                     Some(before) if at_ms - before >= millis(SHOWN_GAP) => {
-                        marks.push(TimelineMark { until_ms: at_ms as f64, ..mark(before, "silence", None) });
+                        // The gateway does not read while it waits for the client.
+                        if !summary.client_waits.iter().any(|wait| wait.explains(before, at_ms)) {
+                            marks.push(TimelineMark { until_ms: at_ms as f64, ..mark(before, "silence", None) });
+                        }
                     }
                     Some(_) => {}
                 }

@@ -86,12 +86,18 @@ pub(super) fn rows(
 }
 
 /// Streams a run as a recording, up to what has happened so far.
-pub(super) fn recording(run: &Arc<CapturedRun>) -> impl Stream<Item = Line> + Send + use<> {
-    unfold(RunRecorder::new(run), |mut recorder| async move {
+pub(super) fn recording(
+    captures: Arc<CaptureStore>,
+    run: &Arc<CapturedRun>,
+) -> impl Stream<Item = Line> + Send + use<> {
+    unfold((captures, RunRecorder::new(run)), |(captures, mut recorder)| async move {
         let lines = tokio::task::spawn_blocking(move || recorder.next_lines().map(|lines| (lines, recorder)));
         // Fails only if the process ends, or after a panic.
         let (lines, recorder) = lines.await.ok()??;
-        Some((Ok(lines.into()), recorder))
+        if recorder.is_gone() {
+            captures.count_partly_missed();
+        }
+        Some((Ok(lines.into()), (captures, recorder)))
     })
 }
 

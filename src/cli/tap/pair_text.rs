@@ -1,7 +1,7 @@
 //! Runs as text: both sides of each row beside each other, and how a run ended in one sentence.
 
 use super::super::output::with_plural;
-use super::super::run_line::RunLine;
+use super::super::run_line::{RunLine, WaitLine};
 use super::super::terminal_text::{cut_text, escape_text, fit_text, text_width};
 use super::tap_line::{CountLine, EventLine, RowLine, TapSide};
 use crate::codec::json;
@@ -26,6 +26,9 @@ const SHOWN_BYTES: usize = 2048;
 
 /// Size from which an event is named at the end of its run.
 const LARGE_BYTES: usize = 1_000_000;
+
+/// Length from which a wait is named at the end of its run.
+const LONG_WAIT_MS: u64 = 1_000;
 
 /// Cause and way out of what a tap misses.
 const EVICTED: &str =
@@ -61,6 +64,9 @@ pub(super) struct RunCounts {
     largest: (usize, String),
     /// held events that the client has not got yet, by row
     held: BTreeMap<u64, String>,
+    /// the longest wait for a row, and how the row is named
+    longest_wait: (WaitLine, String),
+    last_ms: u64,
     /// the note of the first id that the agent changed
     id_change: Option<String>,
 }
@@ -78,6 +84,12 @@ impl RunCounts {
             && data.len() > self.largest.0.max(LARGE_BYTES)
         {
             self.largest = (data.len(), kind.clone().unwrap_or_default());
+        }
+        let wait = WaitLine { from_ms: self.last_ms, until_ms: row.at_ms.max(self.last_ms) };
+        self.last_ms = wait.until_ms;
+        if wait.length_ms() > self.longest_wait.0.length_ms().max(LONG_WAIT_MS) {
+            let kind = row.agent.as_ref().and_then(|agent| agent.kind.as_deref()).unwrap_or(&row.cause);
+            self.longest_wait = (wait, kind.to_owned());
         }
         if self.id_change.is_none() {
             self.id_change = row.note.clone().filter(|note| describes_id_change(note));
@@ -177,6 +189,7 @@ impl PairText {
         });
         facts.extend(list_counts("repaired", &counts.repairs));
         facts.extend(list_counts("lost", &counts.losses));
+        facts.extend(describe_wait(&counts.longest_wait, &run.client_waits));
         if let (bytes @ 1.., kind) = &counts.largest {
             // Of an event that was not kept, the row has the beginning.
             let least = if run.missed_bytes > 0 { "at least " } else { "" };
@@ -308,6 +321,16 @@ pub(super) fn describe_gone(run: u64, last_row: u64) -> String {
 /// Describes runs that were evicted before they were read.
 pub(super) fn describe_missed(runs: u64) -> String {
     format!("missed {}: {EVICTED}", with_plural(runs, "run"))
+}
+
+/// Names the party for which the gateway waited longest.
+fn describe_wait((wait, kind): &(WaitLine, String), client_waits: &[WaitLine]) -> Option<String> {
+    let length = wait.length_ms();
+    let for_client: u64 = client_waits.iter().map(|own| wait.common_ms(*own)).sum();
+    (length > 0).then(|| match 2 * for_client >= length {
+        true => format!("the client did not read for {} before {kind}", format_millis(length)),
+        false => format!("the agent sent nothing for {} before {kind}", format_millis(length)),
+    })
 }
 
 fn cause_style(cause: &str) -> TextStyle {

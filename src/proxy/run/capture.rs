@@ -6,6 +6,11 @@ use crate::error::{Rejection, RejectionKind};
 use crate::inspect::{CaptureStep, RunCapture, RunFacts};
 use crate::telemetry::label::RunOutcome;
 use crate::translate::TranslationReport;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Shortest wait for a client that is shown, like the shortest silence of an agent.
+const SHOWN_WAIT: Duration = Duration::from_secs(1);
 
 /// The capture of a run; empty unless its route is captured.
 pub(in super::super) struct OptionalCapture(pub(in super::super) Option<Box<RunCapture>>);
@@ -20,6 +25,13 @@ impl OptionalCapture {
     pub(super) fn moment(&self, name: &'static str, detail: impl FnOnce() -> Option<String>) {
         if let Some(capture) = &self.0 {
             capture.timeline().record(name, detail());
+        }
+    }
+
+    /// Records that the client did not read what was written, from this moment until now.
+    pub(super) fn client_wait(&self, began: Instant) {
+        if let Some(capture) = self.0.as_ref().filter(|_| began.elapsed() >= SHOWN_WAIT) {
+            capture.timeline().record_client_wait(began);
         }
     }
 

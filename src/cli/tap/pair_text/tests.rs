@@ -87,6 +87,24 @@ fn the_end_names_a_large_event_and_an_unusual_form() {
 }
 
 #[test]
+fn the_end_names_the_party_that_was_slow() {
+    let end = |client_waits: &[(u64, u64)]| {
+        let mut counts = RunCounts::default();
+        for (at_ms, kind) in [(20, "A"), (900, "B"), (6_900, "C"), (9_000, "D")] {
+            counts.add(&RowLine { at_ms, agent: Some(event(kind, "{}")), ..RowLine::default() });
+        }
+        let client_waits = client_waits.iter().map(|&(from_ms, until_ms)| WaitLine { from_ms, until_ms }).collect();
+        let run = RunLine { outcome: Some("finished".to_owned()), client_waits, ..RunLine::default() };
+        PairText { columns: 90, colored: false, side: TapSide::Both }.format_end(&run, &counts).join("\n")
+    };
+    let agent = "the agent sent nothing for 6.00s before C";
+    assert!(end(&[]).contains(agent) && end(&[(7_000, 9_000)]).contains(agent), "{}", end(&[]));
+    let client = "the client did not read for 6.00s before C";
+    assert!(end(&[(1_000, 6_800)]).contains(client), "{}", end(&[(1_000, 6_800)]));
+    assert!(end(&[(900, 3_000), (3_500, 6_800)]).contains(client));
+}
+
+#[test]
 fn the_end_says_that_ids_change_only_if_started_items_are_left_open() {
     let found = |label: &str| CountLine { label: label.to_owned(), help: String::new(), rule: None };
     let end = |repairs: &[&str], losses: &[&str]| {
@@ -103,7 +121,8 @@ fn the_end_says_that_ids_change_only_if_started_items_are_left_open() {
     assert!(!end(&["closer_supplied"], &["stray_boundary"]));
     // Where the gateway names the ids, they are in place of that.
     let mut counts = RunCounts::default();
-    let note = "the agent named `b`, which has no start, while `a` was open: it probably changed the id from `a` to `b`";
+    let note =
+        "the agent named `b`, which has no start, while `a` was open: it probably changed the id from `a` to `b`";
     let repairs = ["opener_supplied", "closer_supplied", "closer_supplied"].map(found).into();
     counts.add(&RowLine { repairs, note: Some(note.to_owned()), ..RowLine::default() });
     let text = PairText { columns: 90, colored: false, side: TapSide::Both }.format_end(&RunLine::default(), &counts);
