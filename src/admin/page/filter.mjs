@@ -188,7 +188,7 @@ function valuesOf({ texts, number, words, bare }, items) {
   if (texts !== undefined) {
     for (const item of items) {
       // A value with a space or a comma would be read as more than one.
-      for (const text of texts(item)) if (text && text.length < 60 && !/[\s,"]/.test(text)) values.add(text);
+      for (const text of texts(item)) if (text && !values.has(text) && text.length < 60 && !/[\s,"]/.test(text)) values.add(text);
     }
   }
   return [...values].sort();
