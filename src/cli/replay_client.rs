@@ -19,6 +19,9 @@ use std::time::Duration;
 /// Longest stream that is read.
 const MAX_STREAM: usize = 256 << 20;
 
+/// Most that is read of a refusal, which is a problem document.
+const MAX_PROBLEM: usize = 64 << 10;
+
 #[derive(clap::Args)]
 pub(super) struct ClientArgs {
     /// URL to which the client sends its request: a route of a gateway, or an agent
@@ -87,6 +90,7 @@ async fn send(to: &str, request: Request<Bytes>, timeout: Duration) -> Result<By
     let limits = HttpLimits {
         timeout,
         max_body: MAX_STREAM,
+        max_error_body: MAX_PROBLEM,
         // Chunk framing may be as long as the events.
         max_read: 2 * MAX_STREAM as u64,
         plain_only_to_loopback: false,

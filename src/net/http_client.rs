@@ -25,6 +25,8 @@ pub(crate) struct HttpLimits {
     /// limit for the whole exchange, from DNS to the end of the body
     pub(crate) timeout: Duration,
     pub(crate) max_body: usize,
+    /// what is read of the body of an error status; 0 for callers that need the status alone
+    pub(crate) max_error_body: usize,
     /// limit on all bytes read, including heads, interim responses and chunk framing
     pub(crate) max_read: u64,
     /// whether to refuse plain `http` to all addresses except loopback
@@ -75,7 +77,8 @@ impl HttpClient {
         HttpClient { limits, tls: Arc::default() }
     }
 
-    /// Sends a request to its absolute URI, adding `Host` and `User-Agent`. Reads the body only if the status is 2xx.
+    /// Sends a request to its absolute URI, adding `Host` and `User-Agent`. Reads the body of another status than 2xx only
+    /// up to `max_error_body`.
     pub(crate) async fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpClientError> {
         let timeout = self.limits.timeout;
         let exchange = tokio::time::timeout(timeout, self.send_without_timeout(request)).await;
@@ -124,7 +127,14 @@ where
     let response = async {
         let (head, body) = sender.send_request(request.map(Full::<Bytes>::from)).await?.into_parts();
         if !head.status.is_success() {
-            return Ok(Response::from_parts(head, Bytes::new()));
+            // What cannot be read of an error is no error of its own.
+            let body = match limits.max_error_body {
+                0 => Bytes::new(),
+                limit => {
+                    Limited::new(body, limit).collect().await.map_or_else(|_| Bytes::new(), |body| body.to_bytes())
+                }
+            };
+            return Ok(Response::from_parts(head, body));
         }
         let body = Limited::new(body, limits.max_body).collect().await.map_err(|error| {
             if error.is::<LengthLimitError>() {
@@ -157,6 +167,7 @@ mod tests {
         let limits = HttpLimits {
             timeout: Duration::from_secs(5),
             max_body: 1 << 20,
+            max_error_body: 0,
             max_read: 4 << 20,
             plain_only_to_loopback: true,
         };

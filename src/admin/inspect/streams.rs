@@ -186,8 +186,11 @@ impl Tap {
                 }
                 ReaderStep::Ended => match self.captures.find(id) {
                     Some(run) => add_line(&mut lines, &json!({"run": RunOverview::new(&run)})),
-                    // All its rows were read.
-                    None => add_cut_line(id, &reader, &mut lines),
+                    // All its rows were read, and how it ended is gone.
+                    None => {
+                        self.captures.count_partly_missed();
+                        add_cut_line(id, &reader, &mut lines);
+                    }
                 },
                 ReaderStep::Evicted => {
                     self.captures.count_partly_missed();

@@ -189,7 +189,8 @@ impl PairText {
         });
         facts.extend(list_counts("repaired", &counts.repairs));
         facts.extend(list_counts("lost", &counts.losses));
-        facts.extend(describe_wait(&counts.longest_wait, &run.client_waits));
+        let (wait, kind) = &counts.longest_wait;
+        facts.extend(describe_wait(*wait, kind, &run.client_waits));
         if let (bytes @ 1.., kind) = &counts.largest {
             // Of an event that was not kept, the row has the beginning.
             let least = if run.missed_bytes > 0 { "at least " } else { "" };
@@ -324,7 +325,7 @@ pub(super) fn describe_missed(runs: u64) -> String {
 }
 
 /// Names the party for which the gateway waited longest.
-fn describe_wait((wait, kind): &(WaitLine, String), client_waits: &[WaitLine]) -> Option<String> {
+fn describe_wait(wait: WaitLine, kind: &str, client_waits: &[WaitLine]) -> Option<String> {
     let length = wait.length_ms();
     let for_client: u64 = client_waits.iter().map(|own| wait.common_ms(*own)).sum();
     (length > 0).then(|| match 2 * for_client >= length {

@@ -11,6 +11,7 @@ const MAX_DOCUMENT_BYTES: usize = 1 << 20;
 const LIMITS: HttpLimits = HttpLimits {
     timeout: Duration::from_secs(5),
     max_body: MAX_DOCUMENT_BYTES,
+    max_error_body: 0,
     max_read: 4 << 20,
     plain_only_to_loopback: true,
 };

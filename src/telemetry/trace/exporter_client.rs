@@ -23,7 +23,13 @@ impl ExporterClient {
     /// Creates a client that spends at most `timeout` on a batch, including DNS and the response body.
     pub(super) fn new(timeout: Duration) -> ExporterClient {
         let max_read = 4 * MAX_RESPONSE_BODY as u64;
-        let limits = HttpLimits { timeout, max_body: MAX_RESPONSE_BODY, max_read, plain_only_to_loopback: false };
+        let limits = HttpLimits {
+            timeout,
+            max_body: MAX_RESPONSE_BODY,
+            max_error_body: 0,
+            max_read,
+            plain_only_to_loopback: false,
+        };
         ExporterClient { http: HttpClient::new(limits), failure: Arc::default() }
     }
 
