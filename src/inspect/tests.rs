@@ -325,8 +325,7 @@ fn an_id_that_changes_within_an_item_is_named() {
         let mut rows = Vec::new();
         aligner.apply(STARTED_MS, 0, &CaptureStep::Read(body.len()), body.as_bytes(), &mut rows);
         let notes: Vec<_> = rows.iter().filter_map(|row| Some((row.n - 1, row.note.as_deref()?))).collect();
-        let note =
-            "the agent named `m2`, which has no start, while `m1` was open: it probably changed the id from `m1` to `m2`";
+        let note = "the agent named `m2`, which has no start, while `m1` was open: it probably changed the id from `m1` to `m2`";
         assert_eq!(notes, change.map(|n| (n, note)).into_iter().collect::<Vec<_>>(), "{agent} {events:?}");
     }
 }
