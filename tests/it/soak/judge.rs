@@ -140,7 +140,7 @@ pub fn check_recap(plan: &RunPlan, whole: &[EventFrame], recap: &[EventFrame]) -
 /// Returns the elements of a value of the reducer as text, without what the reducer alone distinguishes: an empty list as
 /// text or as parts, numbers as arguments, and empty content.
 fn comparable_parts(value: &Value, is_ordered: bool) -> Vec<String> {
-    let text = |value: &Value| without_empty_text(value).to_string().replace('#', "").replace(r#""content":"","#, "");
+    let text = |value: &Value| unmark_numbers(&without_empty_text(value).to_string()).replace(r#""content":"","#, "");
     let mut parts: Vec<_> = match value {
         Value::Array(all) => all.iter().map(text).collect(),
         other => vec![text(other)],
@@ -149,6 +149,24 @@ fn comparable_parts(value: &Value, is_ordered: bool) -> Vec<String> {
         parts.sort();
     }
     parts
+}
+
+/// Returns a text without the marks of the reducer's numbers. Within arguments, they are texts of their own: `\"#1.10\"`.
+fn unmark_numbers(text: &str) -> String {
+    let mut parts = text.split(r##"\"#"##);
+    let mut unmarked = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (number, rest) = part.split_once(r#"\""#).unwrap_or((part, ""));
+        unmarked += number;
+        unmarked += rest;
+    }
+    unmarked.replace('#', "")
+}
+
+#[test]
+fn numbers_in_arguments_are_compared_without_marks() {
+    let marked = r##"{"arguments":"[false,[\"#1.10\"]]","n":"#2"}"##;
+    assert_eq!(unmark_numbers(marked), r#"{"arguments":"[false,[1.10]]","n":"2"}"#);
 }
 
 /// Replaces an empty text in front of a list by the list alone.
