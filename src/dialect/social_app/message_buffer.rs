@@ -24,6 +24,7 @@ use crate::dialect::event_shapes::restore_chunk;
 use crate::dialect::{carry, memory_limits};
 use crate::event::input::ASSISTANT;
 use crate::event::{Event, EventType, Field, IdMap, Json, JsonType, MemberKey, Members, message_id};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// Number of ids to remember; the oldest are dropped first.
@@ -32,6 +33,9 @@ const SENT_IDS_LIMIT: usize = 1024;
 #[derive(Debug, Default)]
 pub(super) struct MessageBuffer {
     open: IdMap<BufferedMessage>,
+    /// Ids of open messages by the number of a text of theirs that was not sent, at most their latest one: an end finds
+    /// those before it without a look at all. Some may have been sent or ended since.
+    unsent_texts: BTreeMap<usize, Json<'static>>,
     /// ids of the client's messages; true for one that is not the agent's
     sent_ids: IdMap<bool>,
     /// number of the latest event of a message
@@ -102,7 +106,8 @@ impl MessageBuffer {
         let ends = event.kind == EventType::TextMessageEnd;
         self.event_number += 1;
         if !self.open.contains(&id) {
-            let id_bytes = memory_limits::text_cost(id.as_str());
+            // Also for `unsent_texts`.
+            let id_bytes = 2 * memory_limits::text_cost(id.as_str());
             self.text_bytes += id_bytes;
             self.open.insert(id.clone(), BufferedMessage { id_bytes, ..BufferedMessage::default() });
         }
@@ -112,7 +117,11 @@ impl MessageBuffer {
                 released.push(ReleasedEvent::AsCustomNoOp(event));
             } else {
                 let (text_before, list_before) = (message.text_bytes(), message.list_bytes());
+                let had_text = message.has_text();
                 message.push(&id, event, self.event_number);
+                if !had_text && message.has_text() {
+                    self.unsent_texts.insert(self.event_number, id.clone());
+                }
                 self.text_bytes = self.text_bytes + message.text_bytes() - text_before;
                 self.list_bytes = self.list_bytes + message.list_bytes() - list_before;
             }
@@ -130,10 +139,20 @@ impl MessageBuffer {
 
     /// Releases the texts that ended before the event with this number.
     fn release_texts_before(&mut self, number: usize, released: &mut ReleasedEvents<'_>) {
-        let is_earlier = |message: &BufferedMessage| !message.text.is_empty() && message.last_text < number;
-        let earlier: Vec<_> =
-            self.open.iter().filter(|(_, message)| is_earlier(message)).map(|(id, _)| id.clone()).collect();
-        for id in earlier {
+        let mut earlier = Vec::new();
+        while let Some(entry) = self.unsent_texts.first_entry().filter(|entry| *entry.key() < number) {
+            let id = entry.remove();
+            let Some(message) = self.open.get(&id).filter(|message| message.has_text()) else { continue };
+            if message.last_text < number {
+                earlier.push((message.first_event, id));
+            } else {
+                self.unsent_texts.insert(message.last_text, id);
+            }
+        }
+        // As they began.
+        earlier.sort_unstable_by_key(|(first, _)| *first);
+        earlier.dedup_by_key(|(first, _)| *first);
+        for (_, id) in earlier {
             let Some(message) = self.open.get_mut(&id) else { continue };
             let (text_before, list_before) = (message.text_bytes(), message.list_bytes());
             let part = message.take_part();
@@ -215,6 +234,10 @@ impl Default for MessageForm {
 }
 
 impl BufferedMessage {
+    fn has_text(&self) -> bool {
+        !self.text.is_empty()
+    }
+
     fn push(&mut self, id: &Json<'static>, event: Event<'_>, number: usize) {
         if self.is_empty() {
             self.first_event = number;
