@@ -1,16 +1,19 @@
 //! Dispatches a request that has passed the gates: the innermost service of the stack.
 
 use super::gateway::Gateway;
+use super::request_body::RequestBody;
 use super::responses::{self, ResponseBody};
 use super::routes::{PathMatch, PathTarget, RouteEntry};
 use super::two_step;
 use crate::error::{Rejection, RejectionKind};
 use crate::policy::{CallerContext, RateLimitHeaders};
 use http::{Method, Request, Response};
-use hyper::body::Incoming;
 
 impl Gateway {
-    pub(super) async fn handle_request(&self, request: Request<Incoming>) -> Result<Response<ResponseBody>, Rejection> {
+    pub(super) async fn handle_request(
+        &self,
+        request: Request<RequestBody>,
+    ) -> Result<Response<ResponseBody>, Rejection> {
         let path = request.uri().path();
         let Some(PathMatch { route, target, .. }) = self.find(path) else {
             // If the client does not yet know how to authenticate, it cannot do so now.
@@ -42,7 +45,7 @@ impl Gateway {
         &self,
         route: &RouteEntry,
         thread_id: Option<&str>,
-        request: &Request<Incoming>,
+        request: &Request<RequestBody>,
     ) -> Result<Response<ResponseBody>, Rejection> {
         let identity = request.extensions().get::<CallerContext>().and_then(CallerContext::identity);
         self.policy.threads.check_read(&route.read_match, identity, thread_id)?;

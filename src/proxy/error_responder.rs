@@ -4,6 +4,7 @@ use super::deadlines::now_millis;
 use super::gateway::Gateway;
 use super::lifecycle::LifecyclePhase;
 use super::negotiation;
+use super::request_body::RequestBody;
 use super::responses::{self, ResponseBody};
 use super::routes::{PathMatch, PathTarget};
 use crate::codec::Framing;
@@ -17,7 +18,6 @@ use crate::telemetry::{internal_event, label};
 use crate::translate::Stream;
 use futures_util::future::BoxFuture;
 use http::{HeaderValue, Method, Request, Response, Version, header};
-use hyper::body::Incoming;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -30,9 +30,9 @@ pub(super) struct ErrorResponder<S> {
     pub(crate) gateway: Arc<Gateway>,
 }
 
-impl<S> Service<Request<Incoming>> for ErrorResponder<S>
+impl<S> Service<Request<RequestBody>> for ErrorResponder<S>
 where
-    S: Service<Request<Incoming>, Response = Response<ResponseBody>, Error = Rejection>,
+    S: Service<Request<RequestBody>, Response = Response<ResponseBody>, Error = Rejection>,
     S::Future: Send + 'static,
 {
     type Response = Response<ResponseBody>;
@@ -44,7 +44,7 @@ where
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, mut request: Request<Incoming>) -> Self::Future {
+    fn call(&mut self, mut request: Request<RequestBody>) -> Self::Future {
         let id = request.headers().get(REQUEST_ID).cloned().unwrap_or_else(|| HeaderValue::from_static(""));
         let matched = request.extensions().get::<Arc<RouteMatch>>().cloned();
         let caller = request.extensions().get::<CallerContext>().cloned().unwrap_or_default();
@@ -54,6 +54,7 @@ where
         let client = found.as_ref().map(|found| found.route.client);
         let captured = found.and_then(|found| self.gateway.capture_request(&found, &mut request));
         let method = label::RequestMethod::from_name(request.method().as_str());
+        let is_head = request.method() == Method::HEAD;
         let started_at = Instant::now();
         // A message with both Transfer-Encoding and Content-Length may be processed by the former alone, but "the
         // server MUST close the connection after responding to such a request" [RFC 9112 §6.1]. hyper removes
@@ -98,6 +99,9 @@ where
                     response
                 }
             };
+            if is_head && !is_http1 {
+                responses::remove_content(&mut response);
+            }
             let status = response.status().as_u16();
             metrics.inc_response(method, status);
             // If a run was started, it owns the trace and will finish it.
@@ -137,7 +141,7 @@ impl RunErrorWriter {
 impl Gateway {
     /// Returns a writer on routes with `errors: run_error` if the client accepts a stream. The JSON start of a two-step
     /// run still gets problem documents.
-    fn run_error_writer(&self, request: &Request<Incoming>) -> Option<RunErrorWriter> {
+    fn run_error_writer(&self, request: &Request<RequestBody>) -> Option<RunErrorWriter> {
         let PathMatch { route, target: PathTarget::Run, .. } = self.find(request.uri().path())? else { return None };
         if route.start_match.access.errors != RouteErrorFormat::RunError || route.two_step.is_some() {
             return None;

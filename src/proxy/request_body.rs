@@ -22,6 +22,29 @@ const LEAST_BYTES_INTERVAL: Duration = Duration::from_secs(5);
 const DISCARD_LIMIT: usize = 16 << 20;
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The body of a request. If it is dropped before its end, since the request is refused, the rest is read and discarded:
+/// otherwise a client that is still sending would get a connection error instead of the response.
+pub(super) struct RequestBody {
+    /// `None` once it was taken
+    body: Option<Incoming>,
+    /// A client that sent `Expect: 100-continue` sends nothing before its body is read.
+    is_awaited: bool,
+}
+
+impl RequestBody {
+    pub(super) fn new(body: Incoming, headers: &HeaderMap) -> Self {
+        RequestBody { body: Some(body), is_awaited: !headers.contains_key(header::EXPECT) }
+    }
+}
+
+impl Drop for RequestBody {
+    fn drop(&mut self) {
+        if let Some(body) = self.body.take().filter(|body| self.is_awaited && !body.is_end_stream()) {
+            tokio::spawn(discard(body));
+        }
+    }
+}
+
 /// Rejects content types other than JSON.
 pub(super) fn check_content_type(headers: &HeaderMap) -> Result<(), Rejection> {
     let lowercase = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default().to_ascii_lowercase());
@@ -46,18 +69,15 @@ fn too_large(limit: usize) -> Rejection {
 pub(super) async fn read_body(
     limits: &LimitsConfig,
     headers: &HeaderMap,
-    mut body: Incoming,
+    mut request_body: RequestBody,
     permit: &mut BodyPermit,
 ) -> Result<Bytes, Rejection> {
     let limit = limits.request_body;
     let announced = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     if announced.is_some_and(|length| length > limit) {
-        // If a client sent `Expect: 100-continue`, it is not asked for the body.
-        if !headers.contains_key(header::EXPECT) {
-            tokio::spawn(discard(body));
-        }
         return Err(too_large(limit));
     }
+    let Some(mut body) = request_body.body.take() else { return Ok(Bytes::new()) };
     let result = tokio::time::timeout(limits.body_timeout, collect(&mut body, limit, announced, permit)).await;
     match result {
         Err(_) => Err(RejectionKind::RequestTimeout.into()),
@@ -127,8 +147,6 @@ fn append<E: std::fmt::Display>(
     Ok(data.len())
 }
 
-/// Reads the rest of a rejected body. Otherwise a client that is still sending would get a connection error instead of
-/// the response.
 async fn discard(mut body: Incoming) {
     let rest = async {
         let mut left = DISCARD_LIMIT;

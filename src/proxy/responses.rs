@@ -7,6 +7,7 @@ use crate::error::Rejection;
 use crate::translate::RunIds;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
+use http_body::Body;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 
@@ -54,6 +55,14 @@ pub(super) fn run_accepted(ids: &RunIds, events: &str) -> Response<ResponseBody>
         response.headers_mut().insert(header::LOCATION, location);
     }
     response
+}
+
+/// Makes the response that to a HEAD request, which has no content [RFC 9110 §9.3.2]. hyper does so over HTTP/1 only.
+pub(super) fn remove_content(response: &mut Response<ResponseBody>) {
+    if let Some(length) = response.body().size_hint().exact() {
+        response.headers_mut().insert(header::CONTENT_LENGTH, length.into());
+    }
+    *response.body_mut() = full_body(Full::default());
 }
 
 pub(super) fn run_stopped() -> Response<ResponseBody> {

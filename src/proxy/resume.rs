@@ -13,6 +13,7 @@ use super::gateway::Gateway;
 use super::lifecycle::LifecyclePhase;
 use super::log_body::LogBody;
 use super::negotiation;
+use super::request_body::RequestBody;
 use super::responses::{self, ResponseBody};
 use super::routes::RouteEntry;
 use super::run_keys::{caller_key, caller_of, run_key, thread_key};
@@ -27,7 +28,6 @@ use crate::telemetry::internal_event::{self, RunInfo};
 use futures_util::FutureExt;
 use http::{HeaderMap, Method, Request, Response, Version};
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
 use std::sync::Arc;
 
 pub(super) fn parse_cursor(headers: &HeaderMap) -> Result<Option<Cursor>, Rejection> {
@@ -93,7 +93,7 @@ impl Gateway {
         &self,
         route: &RouteEntry,
         run_id: Option<&str>,
-        request: &Request<Incoming>,
+        request: &Request<RequestBody>,
     ) -> Result<Response<ResponseBody>, Rejection> {
         let cursor = check_join_request(route, request.method(), request.headers())?;
         let run = run_key(&route.name, caller_of(request), run_id.ok_or(RejectionKind::RunNotFound)?);
@@ -108,7 +108,7 @@ impl Gateway {
         &self,
         route: &RouteEntry,
         thread_id: Option<&str>,
-        request: &Request<Incoming>,
+        request: &Request<RequestBody>,
     ) -> Result<Option<Response<ResponseBody>>, Rejection> {
         if route.resumable.is_none() {
             return Ok(None);
@@ -169,7 +169,7 @@ impl Gateway {
         &self,
         route: &RouteEntry,
         run_id: Option<&str>,
-        request: &Request<Incoming>,
+        request: &Request<RequestBody>,
     ) -> Result<Response<ResponseBody>, Rejection> {
         check_stop_request(request.method())?;
         let run = run_key(&route.name, caller_of(request), run_id.ok_or(RejectionKind::RunNotFound)?);

@@ -1,12 +1,12 @@
 //! The keys for finding runs. Each includes the caller, so that nobody finds another caller's run.
 
+use super::request_body::RequestBody;
 use crate::net::digest;
 use crate::net::peer_addr::client_network;
 use crate::policy::CallerContext;
 use crate::replay::{ReplayKey, RunKeys, RunToken};
 use crate::translate::RunIds;
 use http::Request;
-use hyper::body::Incoming;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
 use uuid::Uuid;
@@ -22,7 +22,7 @@ pub(super) fn run_keys(route: &str, caller: &CallerContext, ids: &RunIds, body: 
     }
 }
 
-pub(super) fn caller_of(request: &Request<Incoming>) -> &CallerContext {
+pub(super) fn caller_of(request: &Request<RequestBody>) -> &CallerContext {
     static ANONYMOUS: LazyLock<CallerContext> = LazyLock::new(CallerContext::default);
     request.extensions().get::<CallerContext>().unwrap_or(&ANONYMOUS)
 }

@@ -16,7 +16,7 @@ use super::log_body::LogBody;
 use super::negotiation;
 use super::pipe::pipe;
 use super::relayed_run::{RelayedRun, RelayedRunSlot, RunExecution};
-use super::request_body;
+use super::request_body::{self, RequestBody};
 use super::responses::{self, ResponseBody};
 use super::resume;
 use super::routes::{ResumeRoutes, RouteEntry};
@@ -49,7 +49,6 @@ use futures_util::future::BoxFuture;
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, Version};
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
@@ -81,7 +80,7 @@ impl Gateway {
     pub(super) async fn start_run(
         &self,
         route: &RouteEntry,
-        request: Request<Incoming>,
+        request: Request<RequestBody>,
     ) -> Result<Response<ResponseBody>, Rejection> {
         let started_at = Instant::now();
         let framing = check_run_request(route, request.method(), request.headers())?;

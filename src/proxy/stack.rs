@@ -7,6 +7,7 @@
 
 use super::error_responder::ErrorResponder;
 use super::gateway::Gateway;
+use super::request_body::RequestBody;
 use super::responses::ResponseBody;
 use crate::config::header_names::{REQUEST_ID, TRACEPARENT, TRACESTATE};
 use crate::net::peer_addr::PeerInfo;
@@ -61,7 +62,10 @@ pub(crate) fn stack(
         .service(policy::gates(&policy, leaf))
 }
 
-fn with_request_id(mut request: Request<Incoming>) -> Request<Incoming> {
+fn with_request_id(request: Request<Incoming>) -> Request<RequestBody> {
+    let (parts, body) = request.into_parts();
+    let body = RequestBody::new(body, &parts.headers);
+    let mut request = Request::from_parts(parts, body);
     let is_valid = request.headers().get(REQUEST_ID).is_some_and(|id| {
         id.len() <= REQUEST_ID_LIMIT && !id.is_empty() && id.as_bytes().iter().all(u8::is_ascii_graphic)
     });
@@ -75,7 +79,7 @@ fn with_request_id(mut request: Request<Incoming>) -> Request<Incoming> {
     request
 }
 
-fn with_trace(tracing: &TraceProvider, mut request: Request<Incoming>) -> Request<Incoming> {
+fn with_trace(tracing: &TraceProvider, mut request: Request<RequestBody>) -> Request<RequestBody> {
     let traced = TraceExtension::new(start_trace(tracing, request.method(), request.headers(), request.extensions()));
     request.extensions_mut().insert(traced);
     request
@@ -103,7 +107,7 @@ pub(super) fn start_trace(
 }
 
 /// Adds the matched route and an empty caller to the extensions.
-fn with_route(gateway: &Gateway, mut request: Request<Incoming>) -> Request<Incoming> {
+fn with_route(gateway: &Gateway, mut request: Request<RequestBody>) -> Request<RequestBody> {
     if let Some(matched) = gateway.find(request.uri().path()).map(|found| Arc::clone(found.route_match)) {
         request.extensions_mut().insert(matched);
     }

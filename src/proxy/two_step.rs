@@ -4,6 +4,7 @@ use super::lifecycle::RunPermit;
 use super::negotiation;
 use super::pending_runs::{PendingKey, PendingRuns, RunReservation};
 use super::pipe::PipeReader;
+use super::request_body::RequestBody;
 use super::responses::{self, ResponseBody};
 use super::run_keys::{caller_key, caller_of, thread_key};
 use crate::codec::Framing;
@@ -16,7 +17,6 @@ use crate::telemetry::metric::OpenRunGuard;
 use crate::translate::RunIds;
 use http::{HeaderMap, Method, Request, Response};
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
 use std::time::Duration;
 
 pub(super) struct ClientPermits {
@@ -62,7 +62,7 @@ impl TwoStepEvents {
     }
 
     /// Takes the run that the request's caller has started in this thread.
-    fn take(&self, thread_id: &str, request: &Request<Incoming>) -> Option<PipeReader> {
+    fn take(&self, thread_id: &str, request: &Request<RequestBody>) -> Option<PipeReader> {
         self.pending.take(&thread_key(&self.route, caller_of(request), thread_id))
     }
 }
@@ -88,7 +88,7 @@ pub(super) fn serve_events(
     events: Option<&TwoStepEvents>,
     client: PeerDialect,
     thread_id: Option<&str>,
-    request: &Request<Incoming>,
+    request: &Request<RequestBody>,
 ) -> Result<Response<ResponseBody>, Rejection> {
     let framing = check_events_request(client, request.method(), request.headers())?;
     // Waiting runs are open, so they can be read while the gateway drains.
