@@ -5,7 +5,7 @@ use super::support::client::INPUT;
 use super::support::gateway::{Gateway, Setup};
 use super::support::http2::{
     CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, PREFACE, RST_STREAM, SETTINGS, field, frame,
-    head,
+    head, head_for,
 };
 use super::support::sse::{HEAD, complete_run};
 use super::support::within_deadline;
@@ -34,7 +34,7 @@ async fn reply_frame_types(gateway: &Gateway, frames: &[u8]) -> Vec<u8> {
         while stream.read_exact(&mut head).await.is_ok() {
             types.push(head[3]);
             let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
-            let ended = head[3] == RST_STREAM || head[3] == DATA && head[4] & END_STREAM != 0;
+            let ended = head[3] == RST_STREAM || [DATA, HEADERS].contains(&head[3]) && head[4] & END_STREAM != 0;
             if stream.read_exact(&mut vec![0; length]).await.is_err() || ended {
                 break;
             }
@@ -42,6 +42,19 @@ async fn reply_frame_types(gateway: &Gateway, frames: &[u8]) -> Vec<u8> {
     })
     .await;
     types
+}
+
+/// "The HEAD method is identical to GET except that the server MUST NOT send content in the response" [RFC 9110 §9.3.2].
+#[tokio::test]
+async fn answers_a_head_request_without_content() {
+    let agent = start_agent();
+    let gateway = Gateway::start_for(&agent).await;
+    for (method, has_content) in [("HEAD", false), ("GET", true)] {
+        let request = frame(HEADERS, END_HEADERS | END_STREAM, 1, &head_for(method, "/run", &[]));
+        let types = reply_frame_types(&gateway, &request).await;
+        assert!(types.contains(&HEADERS), "{method}: {types:?}");
+        assert_eq!(types.contains(&DATA), has_content, "{method}: {types:?}");
+    }
 }
 
 /// "Malformed requests [...] MUST be treated as a stream error" [RFC 9113 §8.1.1].

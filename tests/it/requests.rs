@@ -148,6 +148,30 @@ async fn answers_413_to_bodies_over_the_limit() {
     }
 }
 
+/// Whatever refuses a request: its body is sent to the end before the answer is read.
+#[tokio::test]
+async fn reads_the_body_of_a_refused_request() {
+    let body = "x".repeat(3_000_000);
+    let length = body.len();
+    let fields = "Host: a\r\nContent-Type: application/json";
+    let chunked = format!("{length:x}\r\n{body}\r\n0\r\n\r\n");
+    for (head, status, code) in [
+        (format!("POST /nowhere HTTP/1.1\r\n{fields}"), 404, "route_not_found"),
+        (format!("PUT /run HTTP/1.1\r\n{fields}"), 405, "method_not_allowed"),
+        ("POST /run HTTP/1.1\r\nHost: a\r\nContent-Type: text/plain".to_owned(), 415, "unsupported_media_type"),
+    ] {
+        for sent in
+            [format!("Content-Length: {length}\r\n\r\n{body}"), format!("Transfer-Encoding: chunked\r\n\r\n{chunked}")]
+        {
+            let answer = answer_without_upstream_call(format!("{head}\r\n{sent}"), "").await;
+            assert_refused(&answer, status, code);
+        }
+    }
+    // Who waits for a sign to send sends nothing.
+    let waiting = format!("PUT /run HTTP/1.1\r\n{fields}\r\nContent-Length: {length}\r\nExpect: 100-continue\r\n\r\n");
+    assert_refused(&answer_without_upstream_call(waiting, "").await, 405, "method_not_allowed");
+}
+
 #[tokio::test]
 async fn rejects_ambiguous_and_oversized_heads() {
     let two = "POST /run HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\n{}  ";
