@@ -116,7 +116,7 @@ mod tests {
             match event["type"].as_str() {
                 Some("TOOL_CALL_START") => calls.push(String::new()),
                 Some("TOOL_CALL_ARGS") => {
-                    calls.last_mut().expect("a call").push_str(event["delta"].as_str().expect("text"))
+                    calls.last_mut().expect("a call").push_str(event["delta"].as_str().expect("text"));
                 }
                 _ => {}
             }
