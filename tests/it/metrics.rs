@@ -350,7 +350,7 @@ async fn counts_losses_of_every_client_dialect_as_translate_does() {
             agent.url()
         )
     };
-    let routes = format!("routes:\n{}", clients.map(|client| route(client)).concat());
+    let routes = format!("routes:\n{}", clients.map(route).concat());
     let mut gateway = Gateway::start(Setup { routes: &routes, ..Setup::default() }).await;
     for client in clients {
         let answer = post_run(gateway.data, &format!("/{client}")).await;
