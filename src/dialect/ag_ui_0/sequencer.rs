@@ -10,14 +10,16 @@
 //!          result before the END ──▶ START*, pieces*, END*, result ── … ── its END ──▶ whole, as CUSTOM
 //! ```
 //! So the peer gets calls in the order in which they started, as a message lists them. A result needs its call before it.
+//! A snapshot leaves whole as CUSTOM, and without the calls that wait.
 //!
 //! Empty deltas are sent as RAW. Events with a star have no canonical counterpart, so reading restores the original
 //! order. For the peer, a call ends only when its arguments are complete, because the peer might execute it. A closed
 //! id is not reused: some versions would show an empty message, others two messages with the same id (measured).
 
 use super::downgrade;
+use crate::codec::json;
 use crate::dialect::memory_limits;
-use crate::event::{Event, EventType, Field, IdMap, Json, MemberKey};
+use crate::event::{Event, EventType, Field, IdMap, Json, MemberKey, Members, get, get_owned, remove, set};
 
 #[derive(Debug, Default)]
 pub(super) struct EventSequencer {
@@ -91,9 +93,49 @@ impl EventSequencer {
                     self.release_ended(id, out);
                 }
             }
+            EventType::MessagesSnapshot => {
+                if let Some(messages) = self.remove_pending_calls(&event) {
+                    out.push(SequencerOutput::AsCustom(event.into_owned()));
+                    let made = Event::new(EventType::MessagesSnapshot).with(Field::Messages, messages);
+                    return out.push(SequencerOutput::Synthetic(made));
+                }
+            }
             _ => {}
         }
         out.push(SequencerOutput::AsIs(event));
+    }
+
+    /// Returns a snapshot's messages without the calls that wait for their end, since the peer gets those whole then;
+    /// `None` if there are none. A call with its result in the list is complete.
+    fn remove_pending_calls(&self, snapshot: &Event<'_>) -> Option<Json<'static>> {
+        let list = snapshot.get(Field::Messages).filter(|_| !self.pending_calls.is_empty())?;
+        let list = json::parse_elements(list)?;
+        let messages: Vec<Members<'_>> = list.iter().map(json::parse_message).collect::<Option<_>>()?;
+        let answered: IdMap<()> =
+            messages.iter().filter_map(|message| Some((get_owned(message, Field::ToolCallId)?, ()))).collect();
+        let waits = |call: &Json<'_>| {
+            let id = json::parse_member(call, Field::Id.camel());
+            id.is_some_and(|id| self.pending_calls.contains(&id) && !answered.contains(&id))
+        };
+        let mut is_changed = false;
+        let mut left = Vec::new();
+        for mut message in messages {
+            let calls = get(&message, Field::ToolCalls).and_then(json::parse_elements).unwrap_or_default();
+            let others: Vec<Json<'static>> =
+                calls.iter().filter(|call| !waits(call)).cloned().map(Json::into_owned).collect();
+            if others.len() < calls.len() {
+                is_changed = true;
+                match others.is_empty() {
+                    true => drop(remove(&mut message, Field::ToolCalls)),
+                    false => set(&mut message, MemberKey::Known(Field::ToolCalls), json::to_array(&others)),
+                }
+                if others.is_empty() && get(&message, Field::Content).is_none_or(|content| content.is_str("")) {
+                    continue;
+                }
+            }
+            left.push(json::to_object(&message));
+        }
+        is_changed.then(|| json::to_array(&left))
     }
 
     fn push_message<'a>(&mut self, event: Event<'a>, out: &mut Vec<SequencerOutput<'a>>) {
