@@ -77,8 +77,8 @@ impl HttpClient {
         HttpClient { limits, tls: Arc::default() }
     }
 
-    /// Sends a request to its absolute URI, adding `Host` and `User-Agent`. Reads the body of another status than 2xx only
-    /// up to `max_error_body`.
+    /// Sends a request to its absolute URI, adding `Host` and `User-Agent`. Reads the body of another status than 2xx
+    /// only up to `max_error_body`.
     pub(crate) async fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpClientError> {
         let timeout = self.limits.timeout;
         let exchange = tokio::time::timeout(timeout, self.send_without_timeout(request)).await;
