@@ -1,13 +1,12 @@
 //! The state of a compilation, and the keys of the file.
 
-use super::compiled::{DialectExample, DialectFile, ExampleInput, PayloadPath};
-use super::path_text::is_place;
+use super::compiled::{DialectFile, PayloadPath};
 use crate::codec::json::JsonStep;
 use crate::config::dialect_text::{RESERVED_NAMES, is_dialect_name};
 use crate::config::problem::{ConfigProblem, ConfigProblems, ProblemSeverity, SourcePosition, did_you_mean};
 use crate::config::spanned_tree::{MapEntry, NodeValue, TreeNode, TreeScalar, TreeScalarKind, join_key};
 use crate::config::substitution::{SubstitutionError, expand};
-use crate::dialect::{self, EmittedEvent, MappedDialect, Mapping, MappingRule, RuleEffect, ValueTemplate};
+use crate::dialect::{self, EmittedEvent, MappedDialect, Mapping, MappingRule, RuleEffect};
 use crate::event::{EventType, Field, Json, MemberKey};
 
 pub(super) const FILE_KEYS: &[&str] = &["name", "payload", "request", "events", "error", "tests"];
@@ -56,7 +55,7 @@ pub(super) struct DialectCompiler<'c> {
     problems: Vec<ConfigProblem>,
     warnings: Vec<ConfigProblem>,
     /// texts in places where the value of a frame is expected
-    constants: Vec<(String, Option<SourcePosition>, String)>,
+    pub(super) constants: Vec<(String, Option<SourcePosition>, String)>,
     pub(super) payload: Vec<JsonStep>,
     /// whether a value since this was reset is one that earlier runs of the thread kept
     pub(super) reads_thread: bool,
@@ -229,27 +228,6 @@ impl<'c> DialectCompiler<'c> {
         let at_line = |node: &TreeNode| position_of(node).is_some_and(|position| position.line == line);
         if let Some(index) = nodes.iter().position(at_line) {
             self.report(&format!("events[{index}]"), position_of(&nodes[index]), message, hint);
-        }
-    }
-
-    /// Takes note of a text where the value of a frame is expected.
-    pub(super) fn add_constant(&mut self, at: PlacedNode<'_>, value: Option<&ValueTemplate>) {
-        if let (NodeValue::Scalar(written), Some(ValueTemplate::Literal(text))) = (&at.node.value, value)
-            && let Some(text) = text.text().filter(|text| *text == *written.text && is_place(text))
-        {
-            self.constants.push((at.path.to_owned(), position_of(at.node), text.into_owned()));
-        }
-    }
-
-    /// Warns about texts that are the names of members which frames of the examples have.
-    fn check_constants(&mut self, examples: &[DialectExample]) {
-        for (path, position, text) in std::mem::take(&mut self.constants) {
-            let name = text.rsplit(['.', ']']).next().unwrap_or_default();
-            let has_member = |example: &DialectExample| matches!(&example.input, ExampleInput::Stream { bytes, .. } if bytes.contains(&format!("\"{name}\":")));
-            if examples.iter().any(has_member) {
-                let message = format!("`{text}` is always this text, although frames of the examples have `{name}`");
-                self.warn(&path, position, message, format!("write `\"{{{text}}}\"` for its value"));
-            }
         }
     }
 

@@ -1,6 +1,8 @@
 //! The rules of a dialect file.
 
+use super::compiled::{DialectExample, ExampleInput};
 use super::compiler::{DialectCompiler, PathUse, PlacedNode, position_of};
+use super::path_text::is_place;
 use crate::config::problem::did_you_mean;
 use crate::config::spanned_tree::{NodeValue, TreeNode, TreeScalarKind, join_key};
 use crate::dialect::{EmittedEvent, MappingRule, MemberTemplate, RuleEffect, ValueTemplate};
@@ -300,6 +302,28 @@ impl DialectCompiler<'_> {
             members.extend(value.map(|value| (MemberKey::Known(field), value)));
         }
         members
+    }
+
+    /// Takes note of a text where the value of a frame is expected.
+    fn add_constant(&mut self, at: PlacedNode<'_>, value: Option<&ValueTemplate>) {
+        if let (NodeValue::Scalar(written), Some(ValueTemplate::Literal(text))) = (&at.node.value, value)
+            && let Some(text) = text.text().filter(|text| *text == *written.text && is_place(text))
+        {
+            self.constants.push((at.path.to_owned(), position_of(at.node), text.into_owned()));
+        }
+    }
+
+    /// Warns about texts that are the names of members which frames of the examples have.
+    pub(super) fn check_constants(&mut self, examples: &[DialectExample]) {
+        for (path, position, text) in std::mem::take(&mut self.constants) {
+            let name = text.rsplit(['.', ']']).next().unwrap_or_default();
+            let member = format!("\"{name}\":");
+            let has_member = |example: &DialectExample| matches!(&example.input, ExampleInput::Stream { bytes, .. } if bytes.contains(&member));
+            if examples.iter().any(has_member) {
+                let message = format!("`{text}` is always this text, although frames of the examples have `{name}`");
+                self.warn(&path, position, message, format!("write `\"{{{text}}}\"` for its value"));
+            }
+        }
     }
 
     /// Reports a value that is the same for all frames, and that the member cannot have.
