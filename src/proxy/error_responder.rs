@@ -56,12 +56,8 @@ where
         let method = label::RequestMethod::from_name(request.method().as_str());
         let is_head = request.method() == Method::HEAD;
         let started_at = Instant::now();
-        // A message with both Transfer-Encoding and Content-Length may be processed by the former alone, but "the
-        // server MUST close the connection after responding to such a request" [RFC 9112 §6.1]. hyper removes
-        // Content-Length before this code sees the request, so every chunked request is its connection's last: what
-        // follows may be what a proxy in front considered its body.
         let is_http1 = request.version() < Version::HTTP_2;
-        let is_last = is_http1 && request.headers().contains_key(header::TRANSFER_ENCODING);
+        let is_last = is_http1 && is_last_of_connection(&request);
         let response = self.inner.call(request);
         let gateway = Arc::clone(&self.gateway);
         Box::pin(async move {
@@ -118,6 +114,14 @@ where
             Ok(response)
         })
     }
+}
+
+/// A message with both Transfer-Encoding and Content-Length may be processed by the former alone, but "the server MUST
+/// close the connection after responding to such a request" [RFC 9112 §6.1]. hyper removes Content-Length before this
+/// code sees the request, so every chunked request is its connection's last: what follows may be what a proxy in front
+/// considered its body.
+fn is_last_of_connection(request: &Request<RequestBody>) -> bool {
+    request.headers().contains_key(header::TRANSFER_ENCODING)
 }
 
 /// Formats rejections as RUN_ERROR, for clients that display nothing else.

@@ -22,8 +22,8 @@ const LEAST_BYTES_INTERVAL: Duration = Duration::from_secs(5);
 const DISCARD_LIMIT: usize = 16 << 20;
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The body of a request. If it is dropped before its end, since the request is refused, the rest is read and discarded:
-/// otherwise a client that is still sending would get a connection error instead of the response.
+/// The body of a request. If it is dropped before its end, since the request is refused, the rest is read and
+/// discarded: otherwise a client that is still sending would get a connection error instead of the response.
 pub(super) struct RequestBody {
     /// `None` once it was taken
     body: Option<Incoming>,

@@ -184,7 +184,7 @@ fn pieces_open_and_close_what_they_belong_to() {
 }
 
 #[test]
-fn arguments_of_a_call_whose_name_never_comes_are_counted() {
+fn counts_arguments_of_a_call_without_a_name() {
     let file = TempFile::new(PIECES.trim_end().trim_end_matches("tests:"));
     let stream = TempFile::new("data: {\"n\":0,\"in\":\"{}\"}\n\ndata: {\"over\":true}\n\n");
     let path = |file: &TempFile| file.path().to_str().expect("UTF-8").to_owned();
