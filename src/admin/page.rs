@@ -20,6 +20,7 @@ const FILES: &[(&str, &str)] = page_files![
     "filter_box.mjs",
     "gateway.zh.mjs",
     "gateway_texts.mjs",
+    "gateway_words.mjs",
     "golden_case.mjs",
     "icon.svg",
     "index.html",

@@ -49,7 +49,7 @@ that no table or rule has, and the AG-UI type for events that a dialect file rea
 
 tap continues when the gateway restarts or is upgraded; with --run and a number it ends, as the new process counts anew.
 
-Exit codes: 0 ok, 1 no route or with --kept no run matches, or a gateway ended before its run #N, 2 usage, 69 no gateway is running there, 78 the configuration is invalid or has no \
+Exit codes: 0 ok, 1 no route or with --kept no run matches, or the gateway of run #N ended before the run did, 2 usage, 69 no gateway is running there, 78 the configuration is invalid or has no \
 `run_dir`.";
 
 #[derive(clap::Args)]
@@ -160,7 +160,7 @@ async fn tap(arguments: &TapArgs, request: TapRequest, mut output: TapOutput<'_>
     }
     if let Some(id) = &arguments.run {
         // The one that is awaited, or those that are kept.
-        output.runs_left = report_unknown_run(&request, id).await?.max(1);
+        output.runs_left = report_unknown_run(&request, id, &output.filter).await?.max(1);
     }
     let until = arguments.on.then(|| Instant::now() + arguments.time.unwrap_or(DEFAULT_TIME));
     let with_refusals = matches!(output.writer, TapWriter::Text(_));
@@ -300,11 +300,12 @@ fn report_uncaptured(routes: &[RouteCapture], pattern: &str) {
 }
 
 /// Returns how many kept runs have this id, and reports if there is none, which with `--kept` is a failure.
-async fn report_unknown_run(request: &TapRequest, id: &str) -> Result<u64, CliFailure> {
+async fn report_unknown_run(request: &TapRequest, id: &str, filter: &TapFilter) -> Result<u64, CliFailure> {
     let runs = fetch_runs(&request.run_dir)
         .await
         .map_err(|error| local_gateway::connection_failure(&request.run_dir, &error))?;
-    let runs: Vec<_> = runs.iter().filter(|run| matches_glob(&request.routes, &run.route)).collect();
+    let is_selected = |run: &&RunLine| matches_glob(&request.routes, &run.route) && filter.accepts_run(run);
+    let runs: Vec<_> = runs.iter().filter(is_selected).collect();
     let found = runs.iter().filter(|run| run.is_named(id)).count() as u64;
     if found > 0 {
         return Ok(found);

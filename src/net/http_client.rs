@@ -18,6 +18,9 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::{InvalidDnsNameError, ServerName};
 
+/// Time for the body of an error, which only explains it.
+const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(2);
+
 const USER_AGENT: HeaderValue = HeaderValue::from_static(concat!("diglot/", env!("CARGO_PKG_VERSION")));
 
 #[derive(Clone, Copy, Debug)]
@@ -127,11 +130,12 @@ where
     let response = async {
         let (head, body) = sender.send_request(request.map(Full::<Bytes>::from)).await?.into_parts();
         if !head.status.is_success() {
-            // What cannot be read of an error is no error of its own.
+            // What cannot be read of an error, or not soon, is no error of its own.
             let body = match limits.max_error_body {
                 0 => Bytes::new(),
                 limit => {
-                    Limited::new(body, limit).collect().await.map_or_else(|_| Bytes::new(), |body| body.to_bytes())
+                    let whole = tokio::time::timeout(ERROR_BODY_TIMEOUT, Limited::new(body, limit).collect()).await;
+                    whole.ok().and_then(Result::ok).map_or_else(Bytes::new, |body| body.to_bytes())
                 }
             };
             return Ok(Response::from_parts(head, body));

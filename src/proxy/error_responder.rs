@@ -116,10 +116,10 @@ where
     }
 }
 
-/// A message with both Transfer-Encoding and Content-Length may be processed by the former alone, but "the server MUST
-/// close the connection after responding to such a request" [RFC 9112 §6.1]. hyper removes Content-Length before this
-/// code sees the request, so every chunked request is its connection's last: what follows may be what a proxy in front
-/// considered its body.
+/// Returns true for a chunked request. A message with both Transfer-Encoding and Content-Length may be processed by the
+/// former alone, but "the server MUST close the connection after responding to such a request" [RFC 9112 §6.1]. hyper
+/// removes Content-Length before this code sees the request, so every chunked request is its connection's last: what
+/// follows may be what a proxy in front considered its body.
 fn is_last_of_connection(request: &Request<RequestBody>) -> bool {
     request.headers().contains_key(header::TRANSFER_ENCODING)
 }

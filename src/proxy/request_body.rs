@@ -9,6 +9,7 @@ use http_body::{Body, Frame};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use std::time::Duration;
+use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 /// Maximum size of a body that may arrive at any speed within `body_timeout`.
@@ -39,8 +40,10 @@ impl RequestBody {
 
 impl Drop for RequestBody {
     fn drop(&mut self) {
-        if let Some(body) = self.body.take().filter(|body| self.is_awaited && !body.is_end_stream()) {
-            tokio::spawn(discard(body));
+        let unread = self.body.take().filter(|body| self.is_awaited && !body.is_end_stream());
+        // Without a runtime, the process ends.
+        if let (Some(body), Ok(runtime)) = (unread, Handle::try_current()) {
+            runtime.spawn(discard(body));
         }
     }
 }

@@ -57,7 +57,8 @@ pub(super) fn run_accepted(ids: &RunIds, events: &str) -> Response<ResponseBody>
     response
 }
 
-/// Makes the response that to a HEAD request, which has no content [RFC 9110 §9.3.2]. hyper does so over HTTP/1 only.
+/// Removes the content of a response to a HEAD request, and keeps its length [RFC 9110 §9.3.2]. hyper does this over
+/// HTTP/1 only.
 pub(super) fn remove_content(response: &mut Response<ResponseBody>) {
     if let Some(length) = response.body().size_hint().exact() {
         response.headers_mut().insert(header::CONTENT_LENGTH, length.into());

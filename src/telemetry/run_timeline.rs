@@ -11,6 +11,9 @@ use tokio::time::Instant;
 /// The most moments of a run; later ones are left out.
 const MAX_MOMENTS: usize = 32;
 
+/// The most waits for the client of a run; the longest are kept.
+const MAX_CLIENT_WAITS: usize = 8;
+
 /// The name of a wait for the client.
 const CLIENT_WAIT: &str = "client_wait";
 
@@ -58,6 +61,8 @@ pub(crate) struct RunMoment {
 #[derive(Debug, Default)]
 struct TimelineState {
     moments: Vec<RunMoment>,
+    /// the longest times during which the client read nothing, in order
+    client_waits: Vec<RunMoment>,
     client_head: Option<String>,
     agent_head: Option<String>,
 }
@@ -77,7 +82,8 @@ impl RunTimeline {
     /// Returns about the memory that the timeline needs at most.
     pub(crate) const fn reserved_bytes(&self) -> usize {
         /// Most runs have few moments, with short details.
-        const MOMENTS: usize = MAX_MOMENTS / 2 * (size_of::<RunMoment>() + MAX_DETAIL / 2);
+        const MOMENTS: usize =
+            MAX_MOMENTS / 2 * (size_of::<RunMoment>() + MAX_DETAIL / 2) + MAX_CLIENT_WAITS * size_of::<RunMoment>();
         if self.keeps_heads { MOMENTS + MAX_HEAD } else { MOMENTS }
     }
 
@@ -105,14 +111,20 @@ impl RunTimeline {
     pub(crate) fn record_client_wait(&self, began: Instant) {
         let until = self.started_at.elapsed();
         let at = began.saturating_duration_since(self.started_at);
-        let mut state = self.state.lock();
-        if state.moments.len() < MAX_MOMENTS {
-            state.moments.push(RunMoment { at, name: CLIENT_WAIT, detail: None, times: 1, until });
+        let wait = RunMoment { at, name: CLIENT_WAIT, detail: None, times: 1, until };
+        let waits = &mut self.state.lock().client_waits;
+        if waits.len() == MAX_CLIENT_WAITS {
+            let length = |wait: &RunMoment| wait.until - wait.at;
+            let shortest =
+                (0..waits.len()).min_by_key(|at| length(&waits[*at])).filter(|at| length(&waits[*at]) < length(&wait));
+            let Some(shortest) = shortest else { return };
+            waits.remove(shortest);
         }
+        waits.push(wait);
     }
 
-    pub(crate) fn client_waits(&self) -> impl Iterator<Item = RunMoment> + use<> {
-        self.moments().into_iter().filter(|moment| moment.name == CLIENT_WAIT)
+    pub(crate) fn client_waits(&self) -> Vec<RunMoment> {
+        self.state.lock().client_waits.clone()
     }
 
     pub(crate) fn record_client_head(&self, method: &Method, uri: &Uri, fields: &HeaderMap) {
@@ -130,7 +142,10 @@ impl RunTimeline {
     }
 
     pub(crate) fn moments(&self) -> Vec<RunMoment> {
-        self.state.lock().moments.clone()
+        let state = self.state.lock();
+        let mut moments = [&*state.moments, &state.client_waits].concat();
+        moments.sort_by_key(|moment| moment.at);
+        moments
     }
 
     /// Returns the head of the client's request, and that of the agent's.

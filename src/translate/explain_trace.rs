@@ -3,6 +3,7 @@
 //! The trace is recorded between the stages, by inspecting the events, so that no stage depends on it.
 
 use super::carry::GATEWAY_KEY;
+use super::memory_limits;
 use crate::codec::json;
 use crate::codec::sse::{SseDecoder, SseStep};
 use crate::dialect::{Dialect, EventRow, FrameTrace};
@@ -54,7 +55,10 @@ impl ExplainTrace {
         ));
         if let Some((item, action, field)) = RunItem::action_for(event.kind) {
             let id = event.get(field).and_then(Json::text).unwrap_or_default();
-            self.entries.push(TraceEntry::Item(item, action, id.into_owned()));
+            // Nobody reads longer ones, and readers keep some.
+            if id.len() <= memory_limits::MAX_ID_LEN {
+                self.entries.push(TraceEntry::Item(item, action, id.into_owned()));
+            }
         }
     }
 

@@ -135,6 +135,33 @@ const PIECE_ROWS: &[(&str, &[&str], &[&str])] = &[
         ],
     ),
     (
+        "a name without an id behind a text that stays open begins another call with the key",
+        &[
+            r#"{"id":"m","say":"x"}"#,
+            r#"{"n":0,"fn":"f","in":"1"}"#,
+            r#"{"id":"m","say":"y"}"#,
+            r#"{"n":0,"in":"2"}"#,
+            r#"{"id":"m","say":"z"}"#,
+            r#"{"n":0,"fn":"g","in":"3"}"#,
+        ],
+        &[
+            r#"{"type":"TEXT_MESSAGE_START","messageId":"m","role":"assistant"}"#,
+            r#"{"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"x"}"#,
+            r#"{"type":"TEXT_MESSAGE_END","messageId":"m"}"#,
+            r#"{"type":"TOOL_CALL_START","toolCallId":"r1-c1","toolCallName":"f"}"#,
+            r#"{"type":"TOOL_CALL_ARGS","toolCallId":"r1-c1","delta":"1"}"#,
+            r#"{"type":"TEXT_MESSAGE_START","messageId":"m","role":"assistant"}"#,
+            r#"{"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"y"}"#,
+            r#"{"type":"TOOL_CALL_ARGS","toolCallId":"r1-c1","delta":"2"}"#,
+            r#"{"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"z"}"#,
+            r#"{"type":"TOOL_CALL_END","toolCallId":"r1-c1"}"#,
+            r#"{"type":"TEXT_MESSAGE_END","messageId":"m"}"#,
+            r#"{"type":"TOOL_CALL_START","toolCallId":"r1-c2","toolCallName":"g"}"#,
+            r#"{"type":"TOOL_CALL_ARGS","toolCallId":"r1-c2","delta":"3"}"#,
+            r#"{"type":"TOOL_CALL_END","toolCallId":"r1-c2"}"#,
+        ],
+    ),
+    (
         "an id that comes late is that of the call, and one that comes behind its start names it",
         &[
             r#"{"n":0,"in":"{"}"#,
@@ -168,9 +195,9 @@ fn pieces_open_and_close_what_they_belong_to() {
     let mut file = PIECES.to_owned();
     for (name, frames, events) in PIECE_ROWS {
         let frames = frames.iter().chain(&[r#"{"over":true}"#]).map(|frame| format!("      data: {frame}\n\n"));
-        let ends = [r#"{"type":"RUN_STARTED","threadId":"t1","runId":"r1"}"#];
+        let begun = [r#"{"type":"RUN_STARTED","threadId":"t1","runId":"r1"}"#];
         let ended = [r#"{"type":"RUN_FINISHED","threadId":"t1","runId":"r1"}"#];
-        let events = ends.iter().chain(*events).chain(&ended).map(|event| format!("      - {event}\n"));
+        let events = begun.iter().chain(*events).chain(&ended).map(|event| format!("      - {event}\n"));
         file += &format!(
             "  - name: {name}\n    stream: |\n{}    events:\n{}",
             frames.collect::<String>(),
@@ -186,11 +213,17 @@ fn pieces_open_and_close_what_they_belong_to() {
 #[test]
 fn counts_arguments_of_a_call_without_a_name() {
     let file = TempFile::new(PIECES.trim_end().trim_end_matches("tests:"));
-    let stream = TempFile::new("data: {\"n\":0,\"in\":\"{}\"}\n\ndata: {\"over\":true}\n\n");
+    let frames = [
+        r#"{"n":0,"own":"a","in":"{}"}"#,
+        r#"{"of":"a","id":"t","result":"x"}"#,
+        r#"{"n":1,"in":"{}"}"#,
+        r#"{"over":true}"#,
+    ];
+    let stream = TempFile::new(&frames.map(|frame| format!("data: {frame}\n\n")).concat());
     let path = |file: &TempFile| file.path().to_str().expect("UTF-8").to_owned();
     let arguments = ["translate", "--explain", "--from", &path(&file), "--to", "ag-ui", &path(&stream)];
     let output = diglot().args(arguments).output().expect("the program runs");
     let text = [output.stdout, output.stderr].concat();
     let text = String::from_utf8(text).expect("UTF-8");
-    assert!(text.contains("event_not_shown"), "{text}");
+    assert!(text.contains("event_not_shown 2"), "{text}");
 }

@@ -107,6 +107,7 @@ impl RunOverview {
             client_waits: run
                 .timeline
                 .client_waits()
+                .into_iter()
                 .map(|moment| ClientWait { from_ms: millis(moment.at), until_ms: millis(moment.until) })
                 .collect(),
         }

@@ -268,7 +268,7 @@ export default {
   "moment.not_connected": "no connection to the agent",
   "moment.responded": "agent answered",
   "moment.accepted": "agent accepted the run",
-  "moment.request check": "gate: body, headers and thread of the request",
+  "moment.request check": "after the gates: the request's content, or a limit of the gateway",
   "moment.client_wait": "the gateway waited for the client",
   "moment.silence": "agent silent",
   "moment.keep_alive": "keep-alive to the client",

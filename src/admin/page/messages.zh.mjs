@@ -269,7 +269,7 @@ export default {
   "moment.not_connected": "未能连接智能体",
   "moment.responded": "智能体已应答",
   "moment.accepted": "智能体已接受运行",
-  "moment.request check": "检查：请求的正文、请求头和会话",
+  "moment.request check": "各项检查之后：请求的内容，或网关的限制",
   "moment.client_wait": "网关等待客户端读取",
   "moment.silence": "智能体沉默",
   "moment.keep_alive": "向客户端发送保活",

@@ -88,7 +88,8 @@ impl RunCounts {
         let wait = WaitLine { from_ms: self.last_ms, until_ms: row.at_ms.max(self.last_ms) };
         self.last_ms = wait.until_ms;
         if wait.length_ms() > self.longest_wait.0.length_ms().max(LONG_WAIT_MS) {
-            let kind = row.agent.as_ref().and_then(|agent| agent.kind.as_deref()).unwrap_or(&row.cause);
+            let kind = row.agent.as_ref().or(row.client.first()).and_then(|event| event.kind.as_deref());
+            let kind = kind.unwrap_or(&row.cause);
             self.longest_wait = (wait, kind.to_owned());
         }
         if self.id_change.is_none() {

@@ -230,8 +230,12 @@ impl MappedReader {
 
     /// Ends the run at the end of the agent's stream, if it has succeeded.
     pub(crate) fn end_stream(&mut self, sink: &mut dyn CanonicalSink) {
-        if self.finish.is_some() && !self.has_ended {
-            self.end_run(sink);
+        if self.has_ended {
+            return;
+        }
+        match self.finish {
+            Some(_) => self.end_run(sink),
+            None => self.pieces.count_unnamed(sink),
         }
     }
 
@@ -367,7 +371,8 @@ impl MappedReader {
     }
 
     fn end_run(&mut self, sink: &mut dyn CanonicalSink) {
-        self.pieces.end(sink);
+        self.pieces.close_all(sink);
+        self.pieces.count_unnamed(sink);
         self.has_ended = true;
         let mut end = Event::new(EventType::RunFinished)
             .with(Field::ThreadId, Json::EMPTY_STRING)
@@ -389,7 +394,8 @@ impl MappedReader {
         };
         let message = text(message).unwrap_or_else(|| Json::string("The agent failed without a message."));
         let code = text(code);
-        self.pieces.end(sink);
+        self.pieces.close_all(sink);
+        self.pieces.count_unnamed(sink);
         self.has_ended = true;
         let mut error = Event::new(EventType::RunError).with(Field::Message, message);
         if let Some(code) = code {

@@ -27,6 +27,8 @@ pub(super) struct RunPieces {
     call_keys: IdMap<Json<'static>>,
     /// keys of open calls
     open_calls: IdMap<()>,
+    /// of these, keys of calls with a piece since the last text or thinking
+    current_calls: IdMap<()>,
     made_ids: usize,
     /// bytes of all items, counted as they are added: every frame asks for them
     held_bytes: usize,
@@ -135,7 +137,9 @@ impl RunPieces {
         let is_open = self.open_text.as_ref().is_some_and(|(open, open_key)| *open == kind && open_key.is_same(&key));
         if !is_open || is_replaced {
             self.close_text(sink);
-            self.interrupt_calls(sink);
+        }
+        self.interrupt_calls(sink);
+        if !is_open || is_replaced {
             let id = self.open_text(kind, &key, own_id.is_some(), is_replaced);
             if kind == TextKind::Thought {
                 sink.emit(Event::new(EventType::ReasoningStart).with(Field::MessageId, id.clone()));
@@ -221,6 +225,7 @@ impl RunPieces {
         let starts = state == CallState::Unnamed || (state == CallState::Closed && delta.is_some());
         if starts || state == CallState::Interrupted {
             call.state = CallState::Open;
+            self.current_calls.insert(handle.clone(), ());
         }
         if starts {
             self.open_calls.insert(handle, ());
@@ -325,8 +330,9 @@ impl RunPieces {
 
     fn close_call(&mut self, handle: &Json<'_>, sink: &mut dyn CanonicalSink) {
         self.open_calls.remove(handle);
+        self.current_calls.remove(handle);
         // Without a name, nothing was sent of it.
-        if self.calls.get(handle).is_some_and(|call| !call.waiting.is_empty()) {
+        if self.calls.get_mut(handle).is_some_and(|call| !std::mem::take(&mut call.waiting).is_empty()) {
             sink.count_loss(EventLoss::EventNotShown);
         }
         let is_open = |call: &&mut KnownCall| matches!(call.state, CallState::Open | CallState::Interrupted);
@@ -354,12 +360,9 @@ impl RunPieces {
 
     /// Ends the open calls before a text or thinking, but those by a key: a delta may have pieces of both.
     fn interrupt_calls(&mut self, sink: &mut dyn CanonicalSink) {
-        for (handle, ()) in std::mem::take(&mut self.open_calls).drain() {
+        for (handle, ()) in std::mem::take(&mut self.current_calls).drain() {
             match self.calls.get_mut(&handle).filter(|call| call.has_key) {
-                Some(call) => {
-                    call.state = CallState::Interrupted;
-                    self.open_calls.insert(handle, ());
-                }
+                Some(call) => call.state = CallState::Interrupted,
                 None => self.close_call(&handle, sink),
             }
         }
@@ -376,9 +379,8 @@ impl RunPieces {
         self.close_calls(sink);
     }
 
-    /// Closes everything at the end of the run, and counts the arguments of calls whose name never came.
-    pub(super) fn end(&mut self, sink: &mut dyn CanonicalSink) {
-        self.close_all(sink);
+    /// Counts the arguments of calls whose name never came, at the end of the run.
+    pub(super) fn count_unnamed(&self, sink: &mut dyn CanonicalSink) {
         let unnamed = self.calls.iter().filter(|(_, call)| !call.waiting.is_empty());
         unnamed.for_each(|_| sink.count_loss(EventLoss::EventNotShown));
     }

@@ -33,8 +33,8 @@ const SENT_IDS_LIMIT: usize = 1024;
 #[derive(Debug, Default)]
 pub(super) struct MessageBuffer {
     open: IdMap<BufferedMessage>,
-    /// Ids of open messages by the number of a text of theirs that was not sent, at most their latest one: an end finds
-    /// those before it without a look at all. Some may have been sent or ended since.
+    /// Open messages with unsent text, by the number of one of their texts. An end finds the earlier ones here without
+    /// looking at all open messages. Entries may be stale.
     unsent_texts: BTreeMap<usize, Json<'static>>,
     /// ids of the client's messages; true for one that is not the agent's
     sent_ids: IdMap<bool>,

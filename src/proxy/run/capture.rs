@@ -28,7 +28,7 @@ impl OptionalCapture {
         }
     }
 
-    /// Records that the client did not read what was written, from this moment until now.
+    /// Records a wait for the client since `began`, if it is long enough to show.
     pub(super) fn client_wait(&self, began: Instant) {
         if let Some(capture) = self.0.as_ref().filter(|_| began.elapsed() >= SHOWN_WAIT) {
             capture.timeline().record_client_wait(began);

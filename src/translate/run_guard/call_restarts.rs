@@ -132,6 +132,9 @@ mod tests {
         assert_eq!(arguments_of_objects(&[a, b, None, both]), [r#"{"a":1,"b":2}"#]);
         assert_eq!(arguments_of_objects(&[a, b, None, a, b]), [r#"{"a":1,"b":2}"#]);
         assert_eq!(arguments_of_objects(&[a, None, b]), [r#"{"a":1,"b":2}"#]);
+        let [c, with_c] = [r#"{"c":3}"#, r#"{"a":1,"c":3}"#].map(Some);
+        assert_eq!(arguments_of_objects(&[a, b, None, with_c, b]), [r#"{"a":1,"b":2,"c":3}"#]);
+        assert_eq!(arguments_of_objects(&[a, b, None, c, a]), [r#"{"a":1,"b":2,"c":3}"#]);
         let other = r#"{"a":9}"#;
         assert_eq!(arguments_of_objects(&[a, b, None, Some(other)]), [r#"{"a":1,"b":2}"#, other]);
     }

@@ -16,6 +16,7 @@
 use crate::codec::json;
 use crate::event::{Event, Field, IdMap, Json, JsonType, Member, Members};
 use crate::translate::memory_limits;
+use std::collections::BTreeMap;
 
 /// Maximum bytes of arguments that are kept to compare them. A call with more goes on, whatever comes behind its second
 /// start.
@@ -167,21 +168,19 @@ impl OpenArguments {
             return Some(ArgumentsPiece::Repeated);
         }
         let members = if restart.repeated == 0 { compare_members(before, piece) } else { None };
-        if let Some(RepeatedMembers::Left(text)) = &members
-            && text.is_empty()
-        {
-            return Some(ArgumentsPiece::Repeated);
+        // Later pieces may repeat members, too.
+        match &members {
+            Some(RepeatedMembers::Left(text)) if text.is_empty() => return Some(ArgumentsPiece::Repeated),
+            Some(RepeatedMembers::Left(text)) => return Some(ArgumentsPiece::Continues(Json::string(text))),
+            Some(RepeatedMembers::None) => return Some(ArgumentsPiece::Continues(quote(piece))),
+            Some(RepeatedMembers::Differ(_)) | None => {}
         }
         let restart = call.restart.take()?;
         self.restarted -= 1;
         self.bytes -= memory_limits::event_cost(&restart.start);
-        match members {
-            Some(RepeatedMembers::Left(text)) => return Some(ArgumentsPiece::Continues(Json::string(&text))),
-            Some(RepeatedMembers::Differ(text)) => {
-                let text = Json::string(&text);
-                return Some(ArgumentsPiece::Restarts { start: restart.start, is_open: true, text });
-            }
-            None => {}
+        if let Some(RepeatedMembers::Differ(text)) = &members {
+            let text = Json::string(text);
+            return Some(ArgumentsPiece::Restarts { start: restart.start, is_open: true, text });
         }
         if let Some(more) = piece.strip_prefix(rest) {
             return Some(ArgumentsPiece::Continues(quote(more)));
@@ -196,8 +195,9 @@ impl OpenArguments {
     }
 }
 
-/// A piece that goes on with an open object and names members of it again.
+/// A piece that goes on with an open object, and may name members of it again.
 enum RepeatedMembers {
+    None,
     /// with the same values; this is left of the piece without them
     Left(String),
     /// with other values; this is the piece as the beginning of another object
@@ -217,7 +217,8 @@ fn compare_members(before: &str, piece: &str) -> Option<RepeatedMembers> {
     };
     let object = json::parse_value(&object)?;
     let members = json::parse_members(&object)?;
-    let value_of = |name: &str| known.iter().find(|(key, _)| key.name() == name).map(|(_, value)| value.as_str());
+    let known: BTreeMap<_, _> = known.iter().map(|(key, value)| (key.name(), value.as_str())).collect();
+    let value_of = |name: &str| known.get(name).copied();
     let is_repeated = |(key, value): &Member<'_>| value_of(key.name()) == Some(value.as_str());
     let end = if is_open { "" } else { "}" };
     if members.iter().any(|member| value_of(member.0.name()).is_some() && !is_repeated(member)) {
@@ -225,7 +226,7 @@ fn compare_members(before: &str, piece: &str) -> Option<RepeatedMembers> {
     }
     let left: Members<'_> = members.iter().filter(|member| !is_repeated(member)).cloned().collect();
     if left.len() == members.len() {
-        return None;
+        return Some(RepeatedMembers::None);
     }
     let left = json::to_object(&left);
     let inner = left.as_str().strip_prefix('{')?.strip_suffix('}')?;

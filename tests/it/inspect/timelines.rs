@@ -39,7 +39,8 @@ async fn names_the_client_as_slow_if_the_gateway_waits_for_it() {
     client.send(post("/chat", "Connection: close\r\n", INPUT)).await;
     // Waits of a second and more are shown: until nothing has moved for longer, whatever the sockets hold.
     let mut before = Value::Null;
-    loop {
+    for polls in 0.. {
+        assert!(polls < 30, "the gateway does not wait");
         let run = run_dir.lines("/inspect/v1/runs").pop().unwrap_or_default();
         let is_waiting = gateway.metric("diglot_slow_client_bytes").await > 0.0;
         if is_waiting && run["events_in"] == before {
