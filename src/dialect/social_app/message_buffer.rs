@@ -106,8 +106,7 @@ impl MessageBuffer {
         let ends = event.kind == EventType::TextMessageEnd;
         self.event_number += 1;
         if !self.open.contains(&id) {
-            // Also for `unsent_texts`.
-            let id_bytes = 2 * memory_limits::text_cost(id.as_str());
+            let id_bytes = memory_limits::text_cost(id.as_str());
             self.text_bytes += id_bytes;
             self.open.insert(id.clone(), BufferedMessage { id_bytes, ..BufferedMessage::default() });
         }
@@ -120,6 +119,7 @@ impl MessageBuffer {
                 let had_text = message.has_text();
                 message.push(&id, event, self.event_number);
                 if !had_text && message.has_text() {
+                    self.text_bytes += memory_limits::text_cost(id.as_str());
                     self.unsent_texts.insert(self.event_number, id.clone());
                 }
                 self.text_bytes = self.text_bytes + message.text_bytes() - text_before;
@@ -142,12 +142,18 @@ impl MessageBuffer {
         let mut earlier = Vec::new();
         while let Some(entry) = self.unsent_texts.first_entry().filter(|entry| *entry.key() < number) {
             let id = entry.remove();
-            let Some(message) = self.open.get(&id).filter(|message| message.has_text()) else { continue };
-            if message.last_text < number {
-                earlier.push((message.first_event, id));
-            } else {
-                self.unsent_texts.insert(message.last_text, id);
+            let id_bytes = memory_limits::text_cost(id.as_str());
+            match self.open.get(&id).filter(|message| message.has_text()) {
+                Some(message) if message.last_text >= number => {
+                    if self.unsent_texts.insert(message.last_text, id).is_some() {
+                        self.text_bytes -= id_bytes;
+                    }
+                    continue;
+                }
+                Some(message) => earlier.push((message.first_event, id)),
+                None => {}
             }
+            self.text_bytes -= id_bytes;
         }
         // As they began.
         earlier.sort_unstable_by_key(|(first, _)| *first);
@@ -206,6 +212,7 @@ impl MessageBuffer {
     /// Returns messages that have no end because the run failed.
     pub(crate) fn drain(&mut self) -> Vec<Event<'static>> {
         (self.text_bytes, self.list_bytes) = (0, 0);
+        self.unsent_texts.clear();
         let open: Vec<_> = self.open.drain().filter(|(_, message)| !message.is_sent()).collect();
         open.into_iter().map(|(id, message)| self.merge(&id, message, MessageState::Aborted)).collect()
     }
