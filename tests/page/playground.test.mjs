@@ -334,7 +334,7 @@ test("explains a path, and checks the file as it is now", LIMIT, async () => {
   const chinese = page.locator(".card", { hasText: "请求会怎样处理" });
   await chinese.locator("input").fill("/locked");
   await page.keyboard.press("Enter");
-  await chinese.locator(".explained", { hasText: /401 authentication_required请求没有凭据/ }).waitFor();
+  await chinese.locator(".explained", { hasText: /401 authentication_required 请求没有凭据/ }).waitFor();
   await close();
 });
 
