@@ -143,7 +143,7 @@ fn record(is_kept: bool) -> (Vec<u8>, Vec<u8>) {
     while let Some(lines) = recorder.next_lines() {
         recording.extend_from_slice(&lines);
     }
-    // What counts as a missed run.
+    // Both count as missed runs.
     assert_eq!(recorder.is_gone(), !is_kept);
     (recording, written)
 }

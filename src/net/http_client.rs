@@ -130,7 +130,7 @@ where
     let response = async {
         let (head, body) = sender.send_request(request.map(Full::<Bytes>::from)).await?.into_parts();
         if !head.status.is_success() {
-            // What cannot be read of an error, or not soon, is no error of its own.
+            // The status is the error; a body that does not arrive in time explains nothing.
             let body = match limits.max_error_body {
                 0 => Bytes::new(),
                 limit => {

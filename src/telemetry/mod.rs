@@ -11,4 +11,4 @@ pub(crate) mod trace;
 
 pub use metric::Metrics;
 pub(crate) use metric::{ListenerMetrics, RouteMetrics, UpstreamMetrics, UpstreamSetMetrics};
-pub(crate) use run_timeline::RunTimeline;
+pub(crate) use run_timeline::{RunTimeline, SHOWN_GAP};

@@ -14,6 +14,9 @@ const MAX_MOMENTS: usize = 32;
 /// The most waits for the client of a run; the longest are kept.
 const MAX_CLIENT_WAITS: usize = 8;
 
+/// The shortest silence of the agent, and wait for the client, that is shown.
+pub(crate) const SHOWN_GAP: Duration = Duration::from_secs(1);
+
 /// The name of a wait for the client.
 const CLIENT_WAIT: &str = "client_wait";
 

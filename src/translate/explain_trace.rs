@@ -55,7 +55,7 @@ impl ExplainTrace {
         ));
         if let Some((item, action, field)) = RunItem::action_for(event.kind) {
             let id = event.get(field).and_then(Json::text).unwrap_or_default();
-            // Nobody reads longer ones, and readers keep some.
+            // Readers keep ids of open items, so long ones are left out.
             if id.len() <= memory_limits::MAX_ID_LEN {
                 self.entries.push(TraceEntry::Item(item, action, id.into_owned()));
             }

@@ -338,7 +338,7 @@ fn explained_losses(client: &str, stream: &str) -> BTreeMap<String, f64> {
     counts.map(|(label, count)| (label.to_owned(), count.parse().expect("a number"))).collect()
 }
 
-/// What the client's user does not see is counted while it happens as `--explain` counts it, whatever the dialect.
+/// Losses are counted during the run as `--explain` counts them, for every client dialect.
 #[tokio::test]
 async fn counts_losses_of_every_client_dialect_as_translate_does() {
     let stream: String = HIDDEN_CONTENT.iter().map(|event| format!("data: {event}\n\n")).collect();

@@ -215,7 +215,7 @@ async fn replay_both_sides(gateway: &Gateway, folder: &Folder, files: &[PathBuf]
     let chat = format!("http://{}/chat", gateway.data);
     let (code, out, err) = texts(&run(&["replay", utf8(&files[0]), "--as", "client", "--to", &chat]));
     assert_eq!((code, out.contains("21 events came as recorded")), (Some(0), true), "{out}{err}");
-    // What was refused is named with its cause.
+    // Prints the refusal with its cause.
     let nowhere = format!("http://{}/nowhere", gateway.data);
     let (code, _, err) = texts(&run(&["replay", utf8(&files[0]), "--as", "client", "--to", &nowhere]));
     let parts = ["404 Not Found: route_not_found: ", "; name the path of a route with --to"];

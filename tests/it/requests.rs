@@ -148,7 +148,7 @@ async fn answers_413_to_bodies_over_the_limit() {
     }
 }
 
-/// Whatever refuses a request: its body is sent to the end before the answer is read.
+/// Sends the whole body before it reads the refusal, for several reasons of a refusal.
 #[tokio::test]
 async fn reads_the_body_of_a_refused_request() {
     // More than sockets hold, and less than is discarded.
@@ -168,7 +168,7 @@ async fn reads_the_body_of_a_refused_request() {
             assert_refused(&answer, status, code);
         }
     }
-    // Who waits for a sign to send sends nothing.
+    // A client that expects 100 Continue sends no body.
     let waiting = format!("PUT /run HTTP/1.1\r\n{fields}\r\nContent-Length: {length}\r\nExpect: 100-continue\r\n\r\n");
     assert_refused(&answer_without_upstream_call(waiting, "").await, 405, "method_not_allowed");
 }

@@ -5,15 +5,13 @@ use crate::config::enum_values::{self, name_of};
 use crate::config::inspect::CaptureMode;
 use crate::error::RejectionKind;
 use crate::inspect::{CaptureStep, CaptureStore, CapturedRun, RunEnd};
+use crate::telemetry::SHOWN_GAP;
 use crate::telemetry::label::RunOutcome;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::Instant;
-
-/// Silences of the agent that are shown in the picture of a run.
-const SHOWN_GAP: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Serialize)]
 pub(super) struct RunOverview {

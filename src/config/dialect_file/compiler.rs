@@ -310,8 +310,8 @@ impl<'c> DialectCompiler<'c> {
         message: impl Into<String>,
         hint: impl Into<String>,
     ) {
-        let problem = ConfigProblem::for_file(self.name, message).with_location(path, position).with_hint(hint);
-        self.problems.push(problem.with_dialect_excerpt(self.text));
+        let problem = self.describe(path, position, message, hint);
+        self.problems.push(problem);
     }
 
     /// Reports what is valid, but probably not meant.
@@ -322,9 +322,19 @@ impl<'c> DialectCompiler<'c> {
         message: impl Into<String>,
         hint: impl Into<String>,
     ) {
+        let problem = self.describe(path, position, message, hint);
+        self.warnings.push(ConfigProblem { severity: ProblemSeverity::Warning, ..problem });
+    }
+
+    fn describe(
+        &self,
+        path: &str,
+        position: Option<SourcePosition>,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> ConfigProblem {
         let problem = ConfigProblem::for_file(self.name, message).with_location(path, position).with_hint(hint);
-        let problem = ConfigProblem { severity: ProblemSeverity::Warning, ..problem };
-        self.warnings.push(problem.with_dialect_excerpt(self.text));
+        problem.with_dialect_excerpt(self.text)
     }
 
     /// Moves the problems behind the first `count` to the key in which they are.

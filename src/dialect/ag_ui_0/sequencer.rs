@@ -205,7 +205,7 @@ impl EventSequencer {
         let id = event.get_or_empty(Field::ToolCallId);
         if self.ended_calls.contains(&id) {
             self.flush_calls(out);
-            // What follows leaves as CUSTOM, which would interrupt the text.
+            // The event leaves as CUSTOM, which would interrupt the text.
             self.pause_message(out);
             if event.kind != EventType::ToolCallArgs {
                 self.ended_calls.remove(&id);

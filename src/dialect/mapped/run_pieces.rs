@@ -360,6 +360,10 @@ impl RunPieces {
 
     /// Ends the open calls before a text or thinking, but those by a key: a delta may have pieces of both.
     fn interrupt_calls(&mut self, sink: &mut dyn CanonicalSink) {
+        // Every delta of a text comes here.
+        if self.current_calls.is_empty() {
+            return;
+        }
         for (handle, ()) in std::mem::take(&mut self.current_calls).drain() {
             match self.calls.get_mut(&handle).filter(|call| call.has_key) {
                 Some(call) => call.state = CallState::Interrupted,

@@ -4,13 +4,10 @@ use super::super::deadlines::now_millis;
 use super::super::run_record::RunRecord;
 use crate::error::{Rejection, RejectionKind};
 use crate::inspect::{CaptureStep, RunCapture, RunFacts};
+use crate::telemetry::SHOWN_GAP;
 use crate::telemetry::label::RunOutcome;
 use crate::translate::TranslationReport;
-use std::time::Duration;
 use tokio::time::Instant;
-
-/// Shortest wait for a client that is shown, like the shortest silence of an agent.
-const SHOWN_WAIT: Duration = Duration::from_secs(1);
 
 /// The capture of a run; empty unless its route is captured.
 pub(in super::super) struct OptionalCapture(pub(in super::super) Option<Box<RunCapture>>);
@@ -30,7 +27,7 @@ impl OptionalCapture {
 
     /// Records a wait for the client since `began`, if it is long enough to show.
     pub(super) fn client_wait(&self, began: Instant) {
-        if let Some(capture) = self.0.as_ref().filter(|_| began.elapsed() >= SHOWN_WAIT) {
+        if let Some(capture) = self.0.as_ref().filter(|_| began.elapsed() >= SHOWN_GAP) {
             capture.timeline().record_client_wait(began);
         }
     }

@@ -1,4 +1,4 @@
-//! What a run's timeline blames: the check that refused, and the side that was slow.
+//! The timeline of a run names the check that refused it, and the side that was slow.
 
 use super::super::support::agent::{Agent, Step, write};
 use super::super::support::client::{Client, INPUT, post, send_request};
