@@ -455,7 +455,7 @@ impl<W: Write> TranslateJob<'_, W> {
             let report = self.stream.report();
             let kind = RejectionKind::from(&fault);
             let what = match &fault {
-                StreamError::Truncated { .. } if report.events_read.iter().all(|count| *count == 0) => {
+                StreamError::Truncated { .. } if report.events_read.is_empty() => {
                     Some(describe_empty_input(report).to_owned())
                 }
                 StreamError::UnknownDialect => {

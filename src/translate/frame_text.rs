@@ -30,7 +30,7 @@ pub(super) fn text_length(rest: &str, has_escapes: bool) -> Option<usize> {
 /// Returns false for text, still escaped, that the engine may look into: nothing, spaces alone, the text of a JSON
 /// value, the end of an object, and braces that `hai` divides. Those that are escaped are never copied (`text_length`).
 pub(super) fn is_plain_text(text: &str) -> bool {
-    if ends_object(text) || text.contains("}{") {
+    if memchr::memchr(b'}', text.as_bytes()).is_some() && (ends_object(text) || text.contains("}{")) {
         return false;
     }
     let mut rest = text;

@@ -3,7 +3,6 @@
 use super::explain_trace::{ExplainTrace, TraceEntry};
 use crate::dialect::{CanonicalSink, DetectionRule};
 use crate::event::{Event, EventLoss, EventRepair, LossCounts};
-use std::ops::Deref;
 
 /// The first rule that the agent broke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,45 +13,67 @@ pub struct BrokenRule {
     pub rule: &'static str,
 }
 
-/// Counts of events, by label in their dialect. Only the labels that have counts are looked at, since a run reports
-/// each batch of events, which mostly has one type.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Counts of events, by label in their dialect. Most batches of events have one type, which is counted here; the counts
+/// of the others are elsewhere in memory, and are looked at only if there are any.
+#[derive(Clone, Debug, Default)]
 pub struct EventCounts {
+    last_label: u16,
+    last_count: u32,
+    /// without the last label's newest
     counts: Box<[u32]>,
-    /// all counts before this label and from `end` on are 0
+    /// all `counts` before this label and from `end` on are 0
     first: u16,
     end: u16,
 }
 
 impl EventCounts {
     pub(crate) fn new(labels: usize) -> Self {
-        EventCounts { counts: vec![0; labels].into_boxed_slice(), first: 0, end: 0 }
+        EventCounts { counts: vec![0; labels].into_boxed_slice(), ..EventCounts::default() }
     }
 
     pub(crate) fn add(&mut self, label: usize) {
-        self.counts[label] += 1;
-        let at = u16::try_from(label).unwrap_or(u16::MAX);
-        self.first = if self.end == 0 { at } else { self.first.min(at) };
-        self.end = self.end.max(at.saturating_add(1));
+        let label = u16::try_from(label).unwrap_or(u16::MAX);
+        if label != self.last_label {
+            self.store_last();
+            self.last_label = label;
+        }
+        self.last_count += 1;
     }
 
-    /// Returns the labels with counts, and their counts.
+    fn store_last(&mut self) {
+        if self.last_count > 0 {
+            let at = self.last_label;
+            self.counts[usize::from(at)] += std::mem::take(&mut self.last_count);
+            self.first = if self.end == 0 { at } else { self.first.min(at) };
+            self.end = self.end.max(at.saturating_add(1));
+        }
+    }
+
+    /// Returns the count of this label.
+    #[must_use]
+    pub fn get(&self, label: usize) -> u64 {
+        self.nonzero().filter(|(counted, _)| *counted == label).map(|(_, count)| count).sum()
+    }
+
+    /// Returns true if nothing was counted.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.nonzero().next().is_none()
+    }
+
+    /// Returns the labels with counts, one of them perhaps twice, and their counts.
     pub(crate) fn nonzero(&self) -> impl Iterator<Item = (usize, u64)> {
-        let labels = usize::from(self.first)..usize::from(self.end);
-        labels.map(|label| (label, u64::from(self.counts[label]))).filter(|(_, count)| *count > 0)
+        let stored = usize::from(self.first)..usize::from(self.end);
+        let last = (usize::from(self.last_label), u64::from(self.last_count));
+        stored.map(|label| (label, u64::from(self.counts[label]))).chain([last]).filter(|(_, count)| *count > 0)
     }
 
     pub(crate) fn clear(&mut self) {
-        self.counts[usize::from(self.first)..usize::from(self.end)].fill(0);
-        (self.first, self.end) = (0, 0);
-    }
-}
-
-impl Deref for EventCounts {
-    type Target = [u32];
-
-    fn deref(&self) -> &[u32] {
-        &self.counts
+        self.last_count = 0;
+        if self.end > 0 {
+            self.counts[usize::from(self.first)..usize::from(self.end)].fill(0);
+            (self.first, self.end) = (0, 0);
+        }
     }
 }
 
@@ -201,15 +222,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_between_the_labels_that_were_counted() {
+    fn counts_each_label_until_it_is_cleared() {
         let mut counts = EventCounts::new(9);
-        for label in [5, 2, 8, 2] {
-            counts.add(label);
+        for labels in [&[5, 2, 8, 8, 2][..], &[0, 0], &[8], &[]] {
+            for label in labels {
+                counts.add(*label);
+            }
+            let expected = |label| labels.iter().filter(|counted| **counted == label).count() as u64;
+            assert!((0..9).all(|label| counts.get(label) == expected(label)), "{labels:?}: {counts:?}");
+            assert_eq!(counts.nonzero().map(|(_, count)| count).sum::<u64>(), labels.len() as u64);
+            assert_eq!(counts.is_empty(), labels.is_empty());
+            counts.clear();
         }
-        assert_eq!(counts.nonzero().collect::<Vec<_>>(), [(2, 2), (5, 1), (8, 1)]);
-        counts.clear();
-        assert_eq!((counts.nonzero().count(), &*counts), (0, &[0; 9][..]));
-        counts.add(0);
-        assert_eq!(counts.nonzero().collect::<Vec<_>>(), [(0, 1)]);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::proxy::spare_buffer;
 use bytes::Bytes;
-use std::io::{self, IoSlice, Write};
+use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::io::AsyncWrite;
@@ -11,15 +11,47 @@ use tokio::io::AsyncWrite;
 pub(super) struct Http1Chunk {
     /// of the response, before its first chunk
     pub(super) head: Vec<u8>,
-    size_line: [u8; MAX_SIZE_LINE],
-    size_line_length: usize,
+    size_line: SizeLine,
     data: ChunkData,
     suffix: &'static [u8],
     pub(super) is_last: bool,
     written: usize,
 }
 
-const MAX_SIZE_LINE: usize = 2 * size_of::<usize>() + 2;
+/// The size of a chunk in hexadecimal digits, and CRLF, at the end of the bytes.
+struct SizeLine {
+    bytes: [u8; SizeLine::CAPACITY],
+    start: usize,
+}
+
+impl SizeLine {
+    const CAPACITY: usize = 2 * size_of::<usize>() + 2;
+
+    /// Writes the digits without [`std::fmt`], which costs each event as much as its translation.
+    fn new(mut size: usize) -> Self {
+        let mut line = SizeLine::empty();
+        line.push_front(b'\n');
+        line.push_front(b'\r');
+        while size > 0 {
+            line.push_front(b"0123456789ABCDEF"[size % 16]);
+            size /= 16;
+        }
+        line
+    }
+
+    const fn empty() -> Self {
+        SizeLine { bytes: [0; SizeLine::CAPACITY], start: SizeLine::CAPACITY }
+    }
+
+    const fn push_front(&mut self, byte: u8) {
+        self.start -= 1;
+        self.bytes[self.start] = byte;
+    }
+
+    fn as_slice(&self) -> &[u8] {
+        &self.bytes[self.start..]
+    }
+}
 
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
@@ -77,14 +109,9 @@ impl ChunkData {
 impl Http1Chunk {
     pub(super) fn new(data: ChunkData, framing: BodyFraming, is_last: bool) -> Self {
         let length = data.as_slice().len();
-        let mut size_line = [0; MAX_SIZE_LINE];
-        let mut unused = size_line.as_mut_slice();
         let is_chunked = framing != BodyFraming::UntilClose;
         // An empty chunk would end the body.
-        if is_chunked && length > 0 {
-            let _ = write!(unused, "{length:X}\r\n");
-        }
-        let size_line_length = MAX_SIZE_LINE - unused.len();
+        let size_line = if is_chunked && length > 0 { SizeLine::new(length) } else { SizeLine::empty() };
         let suffix: &[u8] = match (length, is_last) {
             _ if !is_chunked => b"",
             (1.., true) => b"\r\n0\r\n\r\n",
@@ -92,7 +119,7 @@ impl Http1Chunk {
             (0, true) => b"0\r\n\r\n",
             (0, false) => b"",
         };
-        Http1Chunk { head: Vec::new(), size_line, size_line_length, data, suffix, is_last, written: 0 }
+        Http1Chunk { head: Vec::new(), size_line, data, suffix, is_last, written: 0 }
     }
 
     /// Returns the head of a response, without a chunk.
@@ -113,8 +140,8 @@ impl Http1Chunk {
     ) -> Poll<io::Result<()>> {
         loop {
             let mut skipped = self.written;
-            let size_line = &self.size_line[..self.size_line_length];
-            let slices = [self.head.as_slice(), size_line, self.data.as_slice(), self.suffix].map(|part| {
+            let parts = [self.head.as_slice(), self.size_line.as_slice(), self.data.as_slice(), self.suffix];
+            let slices = parts.map(|part| {
                 let (written, rest) = part.split_at(skipped.min(part.len()));
                 skipped -= written.len();
                 IoSlice::new(rest)
@@ -141,6 +168,20 @@ impl Drop for Http1Chunk {
     fn drop(&mut self) {
         if let ChunkData::Owned(bytes) = &mut self.data {
             spare_buffer::put_back(std::mem::take(bytes));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn size_lines_are_hexadecimal() {
+        for size in [1, 9, 10, 15, 16, 255, 256, 0x1F_A0, 64 << 10, usize::MAX] {
+            let line = SizeLine::new(size);
+            let digits = str::from_utf8(line.as_slice()).expect("ASCII").strip_suffix("\r\n").expect("the line's end");
+            assert_eq!((usize::from_str_radix(digits, 16), digits.starts_with('0')), (Ok(size), false));
         }
     }
 }

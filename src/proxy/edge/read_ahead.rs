@@ -6,6 +6,7 @@
 
 use super::activity::ConnectionActivity;
 use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -56,8 +57,9 @@ pub(super) fn buffer_available<S: AsyncRead + Unpin>(
     cx: &mut Context<'_>,
 ) -> io::Result<()> {
     while buffered.len() < limit {
-        let mut piece = [0; READ_SIZE];
-        let mut piece = ReadBuf::new(&mut piece);
+        // Not filled with zeros, since this runs with each event.
+        let mut piece = [MaybeUninit::uninit(); READ_SIZE];
+        let mut piece = ReadBuf::uninit(&mut piece);
         match Pin::new(&mut *stream).poll_read(cx, &mut piece)? {
             Poll::Pending => break,
             // As in hyper, a client that closes before the end of the response is assumed not to want it.

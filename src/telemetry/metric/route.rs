@@ -249,11 +249,14 @@ mod tests {
         for count in [2, 1, 0] {
             for _ in 0..count {
                 report.events_read.add(0);
+                report.events_read.add(1);
                 report.count_repair(EventRepair::ALL[0]);
             }
             route.count_report(&mut report, &mut totals);
         }
-        let read = route.read_events.for_dialect(HAI.name).expect("the agent's").at(0).get();
-        assert_eq!((read, route.series.repairs.at(0).get(), totals.repairs), (3, 3, 3));
+        let counters = route.read_events.for_dialect(HAI.name).expect("the agent's");
+        let read = [0, 1].map(|label| counters.at(label).get());
+        assert_eq!((read, totals.events_in), ([3, 3], 6));
+        assert_eq!((route.series.repairs.at(0).get(), totals.repairs), (3, 3));
     }
 }
