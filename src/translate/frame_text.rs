@@ -1,5 +1,17 @@
 //! Values in the text of a frame that may differ in the next one.
 
+use std::ops::Range;
+
+/// A scalar in the text of a JSON value.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct JsonScalar<'a> {
+    /// without quotes
+    pub(super) range: Range<usize>,
+    pub(super) is_text: bool,
+    /// the name of the innermost member that has it
+    pub(super) name: &'a str,
+}
+
 /// Returns the length of a JSON string up to its closing quote.
 pub(super) fn string_length(bytes: &[u8]) -> usize {
     let mut at = 0;
@@ -60,4 +72,59 @@ fn ends_object(text: &str) -> bool {
 pub(super) fn is_same_number_form(one: &str, other: &str) -> bool {
     let is_whole = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
     one.len() == other.len() && (1..=15).contains(&one.len()) && is_whole(one) && is_whole(other)
+}
+
+/// Pairs the scalars in which two JSON texts differ; `None` if they differ in anything else.
+pub(super) fn differing_scalars<'a>(old: &'a str, new: &'a str) -> Option<Vec<(JsonScalar<'a>, JsonScalar<'a>)>> {
+    let (before_scalars, after_scalars) = (scalars(old), scalars(new));
+    let (mut old_at, mut new_at, mut differing) = (0, 0, Vec::new());
+    if before_scalars.len() != after_scalars.len() {
+        return None;
+    }
+    for (one, other) in before_scalars.into_iter().zip(after_scalars) {
+        if old[old_at..one.range.start] != new[new_at..other.range.start] {
+            return None;
+        }
+        (old_at, new_at) = (one.range.end, other.range.end);
+        if old[one.range.clone()] != new[other.range.clone()] {
+            differing.push((one, other));
+        }
+    }
+    (old[old_at..] == new[new_at..]).then_some(differing)
+}
+
+/// Returns the strings and numbers of valid JSON, except the names of members.
+fn scalars(text: &str) -> Vec<JsonScalar<'_>> {
+    let (bytes, mut at, mut name, mut all) = (text.as_bytes(), 0, "", Vec::new());
+    let mut outer_names = Vec::new();
+    while at < bytes.len() {
+        match bytes[at] {
+            b'"' => {
+                let end = at + 1 + string_length(&bytes[at + 1..]);
+                let range = at + 1..end.min(bytes.len());
+                if text[range.end..].trim_start_matches(['"', ' ', '\t', '\n', '\r']).starts_with(':') {
+                    name = &text[range.clone()];
+                } else {
+                    all.push(JsonScalar { range: range.clone(), is_text: true, name });
+                }
+                at = range.end + 1;
+            }
+            b'-' | b'0'..=b'9' => {
+                let is_part = |byte: &u8| matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E');
+                let end = at + bytes[at..].iter().take_while(|byte| is_part(byte)).count();
+                all.push(JsonScalar { range: at..end, is_text: false, name });
+                at = end;
+            }
+            b'{' | b'[' => {
+                outer_names.push(name);
+                at += 1;
+            }
+            b'}' | b']' => {
+                name = outer_names.pop().unwrap_or_default();
+                at += 1;
+            }
+            _ => at += 1,
+        }
+    }
+    all
 }

@@ -14,7 +14,9 @@
 //! (`is_plain_text` lists them); what is known stays known if its output has the same form. Tests compare whole streams
 //! with and without it.
 
-use super::frame_text::{is_plain_text, is_same_number_form, string_length, text_length};
+use super::frame_text::{
+    JsonScalar, differing_scalars, is_plain_text, is_same_number_form, string_length, text_length,
+};
 use crate::event::EventType;
 use std::borrow::Cow;
 use std::ops::Range;
@@ -31,6 +33,9 @@ const FRAME_LIMIT: usize = 4 * 1024;
 
 /// Values that may differ between two frames.
 const MOST_VALUES: usize = 4;
+
+/// Places in the output that have one of these values.
+const MOST_COPIES: usize = 6;
 
 /// Frames in a row that may teach nothing, and frames for which no attempt follows.
 const FRUITLESS_ATTEMPTS: u8 = 8;
@@ -103,25 +108,38 @@ pub(super) struct RepeatedFrames {
     fruitless: u8,
 }
 
-/// The places that may differ in a frame that repeats the known one.
+/// The places that may differ in a frame that repeats the known one. They are small and in one piece, since most
+/// streams are not in the processor's caches when their next event comes.
 #[derive(Debug)]
 struct FrameSlots {
     /// in the frame, in order
-    values: Box<[FrameValue]>,
+    values: [Option<FrameValue>; MOST_VALUES],
     /// in the output, in order
-    copies: Box<[CopiedValue]>,
+    copies: [Option<CopiedValue>; MOST_COPIES],
 }
 
-/// A range in the output, and which value of the frame it has.
-type CopiedValue = (Range<usize>, usize);
+/// A place in the output that has a value of the frame.
+#[derive(Clone, Copy, Debug)]
+struct CopiedValue {
+    range: ShortRange,
+    /// which of the values
+    value: u8,
+}
+
+/// A range in a text of at most [`FRAME_LIMIT`] bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ShortRange {
+    start: u16,
+    end: u16,
+}
 
 /// The places of the values in a frame that repeats the known one.
 pub(super) type FoundValues = [(usize, usize); MOST_VALUES];
 
 /// A value that may differ from frame to frame.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FrameValue {
-    range: Range<usize>,
+    range: ShortRange,
     kind: ValueKind,
 }
 
@@ -133,14 +151,24 @@ enum ValueKind {
     Number,
 }
 
-/// A scalar in the text of a JSON value.
-#[derive(Debug, PartialEq, Eq)]
-struct JsonScalar<'a> {
-    /// without quotes
-    range: Range<usize>,
-    is_text: bool,
-    /// the name of the innermost member that has it
-    name: &'a str,
+impl ShortRange {
+    fn new(range: Range<usize>) -> Option<Self> {
+        Some(ShortRange { start: u16::try_from(range.start).ok()?, end: u16::try_from(range.end).ok()? })
+    }
+
+    fn as_range(self) -> Range<usize> {
+        usize::from(self.start)..usize::from(self.end)
+    }
+}
+
+impl FrameSlots {
+    fn values(&self) -> impl Iterator<Item = FrameValue> {
+        self.values.iter().map_while(|value| *value)
+    }
+
+    fn copies(&self) -> impl Iterator<Item = CopiedValue> {
+        self.copies.iter().map_while(|copy| *copy)
+    }
 }
 
 impl RepeatedFrames {
@@ -188,8 +216,8 @@ impl RepeatedFrames {
         if differing.len() > MOST_VALUES || !differing.iter().all(is_kept) {
             return None;
         }
-        let mut values = Vec::with_capacity(differing.len());
-        for (old, new) in &differing {
+        let mut values = [None; MOST_VALUES];
+        for (value, (old, new)) in values.iter_mut().zip(&differing) {
             let (was, is) = (&self.frame[old.range.clone()], &frame[new.range.clone()]);
             let kind = if new.is_text {
                 let is_free = members.is_copied(new.name) || !members.is_read(new.name);
@@ -202,10 +230,10 @@ impl RepeatedFrames {
                 let may_differ = is_free && is_same_number_form(was, is);
                 may_differ.then_some(ValueKind::Number)?
             };
-            values.push(FrameValue { range: new.range.clone(), kind });
+            *value = Some(FrameValue { range: ShortRange::new(new.range.clone())?, kind });
         }
-        let mut copies = Vec::new();
-        for (old, new) in differing_scalars(&self.output, output)? {
+        let mut copies = [None; MOST_COPIES];
+        for (at, (old, new)) in differing_scalars(&self.output, output)?.into_iter().enumerate() {
             let (was, is) = (&self.output[old.range], &output[new.range.clone()]);
             let is_source = |(before, after): &(JsonScalar<'_>, JsonScalar<'_>)| {
                 before.is_text == new.is_text
@@ -215,13 +243,15 @@ impl RepeatedFrames {
             let mut sources = (0..differing.len()).filter(|which| is_source(&differing[*which]));
             // Two values that were equal in both frames cannot be told apart.
             let (Some(which), None) = (sources.next(), sources.next()) else { return None };
-            copies.push((new.range, which));
+            let value = u8::try_from(which).ok()?;
+            *copies.get_mut(at)? = Some(CopiedValue { range: ShortRange::new(new.range)?, value });
         }
         // A value that was read, and is nowhere in the output, may have decided something in it.
         let is_known = |which: usize| {
-            copies.iter().any(|(_, copied)| *copied == which) || !members.is_read(differing[which].1.name)
+            copies.iter().flatten().any(|copy| usize::from(copy.value) == which)
+                || !members.is_read(differing[which].1.name)
         };
-        (0..values.len()).all(is_known).then(|| FrameSlots { values: values.into(), copies: copies.into() })
+        (0..differing.len()).all(is_known).then_some(FrameSlots { values, copies })
     }
 
     /// Returns true if a frame that the engine translated in full repeats the known one: only its text, into which the
@@ -235,7 +265,7 @@ impl RepeatedFrames {
         if repeated != output {
             return false;
         }
-        let values = self.slots.iter_mut().flat_map(|slots| &mut slots.values);
+        let values = self.slots.iter_mut().flat_map(|slots| &mut slots.values).flatten();
         for (value, (start, end)) in values.zip(found) {
             if let ValueKind::Text { has_escapes } = &mut value.kind {
                 *has_escapes |= frame[start..end].contains('\\');
@@ -258,7 +288,7 @@ impl RepeatedFrames {
 
     /// Returns the only text that differs, without its quotes. It is that of the arguments, if they are kept.
     pub(super) fn varying_text<'f>(&self, frame: &'f str, found: &FoundValues) -> Option<&'f str> {
-        let values = self.slots.as_ref()?.values.iter().zip(found);
+        let values = self.slots.as_ref()?.values().zip(found);
         let mut texts = values.filter(|(value, _)| matches!(value.kind, ValueKind::Text { .. }));
         let (Some((_, (start, end))), None) = (texts.next(), texts.next()) else { return None };
         frame.get(*start..*end)
@@ -267,9 +297,11 @@ impl RepeatedFrames {
     /// Returns the text that is copied, in its quotes, if it is the only value that is.
     pub(super) fn copied_text<'f>(&self, frame: &'f str, found: &FoundValues) -> Option<&'f str> {
         let slots = self.slots.as_ref()?;
-        let [(_, which)] = *slots.copies else { return None };
-        let (start, end) = found[which];
-        let is_text = matches!(slots.values[which].kind, ValueKind::Text { .. });
+        let mut copies = slots.copies();
+        let (Some(CopiedValue { value, .. }), None) = (copies.next(), copies.next()) else { return None };
+        let (start, end) = found[usize::from(value)];
+        let is_text =
+            slots.values[usize::from(value)].is_some_and(|value| matches!(value.kind, ValueKind::Text { .. }));
         frame.get(start.checked_sub(1)?..end + 1).filter(|_| is_text)
     }
 
@@ -278,8 +310,9 @@ impl RepeatedFrames {
     fn find_values_with(&self, frame: &str, measure_text: impl Fn(&str, bool) -> Option<usize>) -> Option<FoundValues> {
         let (known, bytes) = (self.frame.as_bytes(), frame.as_bytes());
         let (mut found, mut known_at, mut at) = (FoundValues::default(), 0, 0);
-        for (value, found) in self.slots.as_ref()?.values.iter().zip(&mut found) {
-            let literal = &known[known_at..value.range.start];
+        for (value, found) in self.slots.as_ref()?.values().zip(&mut found) {
+            let range = value.range.as_range();
+            let literal = &known[known_at..range.start];
             let start = at + literal.len();
             if bytes.get(at..start)? != literal {
                 return None;
@@ -287,12 +320,12 @@ impl RepeatedFrames {
             at = match value.kind {
                 ValueKind::Text { has_escapes } => start + measure_text(&frame[start..], has_escapes)?,
                 ValueKind::Number => {
-                    let end = start + value.range.len();
-                    is_same_number_form(&self.frame[value.range.clone()], frame.get(start..end)?).then_some(end)?
+                    let end = start + range.len();
+                    is_same_number_form(&self.frame[range.clone()], frame.get(start..end)?).then_some(end)?
                 }
             };
             *found = (start, at);
-            known_at = value.range.end;
+            known_at = range.end;
         }
         (bytes[at..] == known[known_at..]).then_some(found)
     }
@@ -300,8 +333,8 @@ impl RepeatedFrames {
     /// Appends the output for a frame with these values, and returns what to count.
     pub(super) fn write(&self, frame: &str, found: &FoundValues, out: &mut Vec<u8>) -> FrameLabels {
         let mut from = 0;
-        for (range, which) in self.slots.iter().flat_map(|slots| &slots.copies) {
-            let (start, end) = found[*which];
+        for copy in self.slots.iter().flat_map(FrameSlots::copies) {
+            let (range, (start, end)) = (copy.range.as_range(), found[usize::from(copy.value)]);
             out.extend_from_slice(&self.output.as_bytes()[from..range.start]);
             out.extend_from_slice(&frame.as_bytes()[start..end]);
             from = range.end;
@@ -309,61 +342,6 @@ impl RepeatedFrames {
         out.extend_from_slice(&self.output.as_bytes()[from..]);
         self.labels
     }
-}
-
-/// Pairs the scalars in which two JSON texts differ; `None` if they differ in anything else.
-fn differing_scalars<'a>(old: &'a str, new: &'a str) -> Option<Vec<(JsonScalar<'a>, JsonScalar<'a>)>> {
-    let (before_scalars, after_scalars) = (scalars(old), scalars(new));
-    let (mut old_at, mut new_at, mut differing) = (0, 0, Vec::new());
-    if before_scalars.len() != after_scalars.len() {
-        return None;
-    }
-    for (one, other) in before_scalars.into_iter().zip(after_scalars) {
-        if old[old_at..one.range.start] != new[new_at..other.range.start] {
-            return None;
-        }
-        (old_at, new_at) = (one.range.end, other.range.end);
-        if old[one.range.clone()] != new[other.range.clone()] {
-            differing.push((one, other));
-        }
-    }
-    (old[old_at..] == new[new_at..]).then_some(differing)
-}
-
-/// Returns the strings and numbers of valid JSON, except the names of members.
-fn scalars(text: &str) -> Vec<JsonScalar<'_>> {
-    let (bytes, mut at, mut name, mut all) = (text.as_bytes(), 0, "", Vec::new());
-    let mut outer_names = Vec::new();
-    while at < bytes.len() {
-        match bytes[at] {
-            b'"' => {
-                let end = at + 1 + string_length(&bytes[at + 1..]);
-                let range = at + 1..end.min(bytes.len());
-                if text[range.end..].trim_start_matches(['"', ' ', '\t', '\n', '\r']).starts_with(':') {
-                    name = &text[range.clone()];
-                } else {
-                    all.push(JsonScalar { range: range.clone(), is_text: true, name });
-                }
-                at = range.end + 1;
-            }
-            b'-' | b'0'..=b'9' => {
-                let is_part = |byte: &u8| matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E');
-                let end = at + bytes[at..].iter().take_while(|byte| is_part(byte)).count();
-                all.push(JsonScalar { range: at..end, is_text: false, name });
-                at = end;
-            }
-            b'{' | b'[' => {
-                outer_names.push(name);
-                at += 1;
-            }
-            b'}' | b']' => {
-                name = outer_names.pop().unwrap_or_default();
-                at += 1;
-            }
-            _ => at += 1,
-        }
-    }
-    all
 }
 
 #[cfg(test)]

@@ -49,10 +49,14 @@ impl EventCounts {
         }
     }
 
-    /// Returns the count of this label.
+    /// Returns the counts of all labels.
     #[must_use]
-    pub fn get(&self, label: usize) -> u64 {
-        self.nonzero().filter(|(counted, _)| *counted == label).map(|(_, count)| count).sum()
+    pub fn to_vec(&self) -> Vec<u64> {
+        let mut counts: Vec<_> = self.counts.iter().map(|count| u64::from(*count)).collect();
+        if self.last_count > 0 {
+            counts[usize::from(self.last_label)] += u64::from(self.last_count);
+        }
+        counts
     }
 
     /// Returns true if nothing was counted.
@@ -228,8 +232,8 @@ mod tests {
             for label in labels {
                 counts.add(*label);
             }
-            let expected = |label| labels.iter().filter(|counted| **counted == label).count() as u64;
-            assert!((0..9).all(|label| counts.get(label) == expected(label)), "{labels:?}: {counts:?}");
+            let count = |label| labels.iter().filter(|counted| **counted == label).count() as u64;
+            assert_eq!(counts.to_vec(), (0..9).map(count).collect::<Vec<_>>(), "{labels:?}");
             assert_eq!(counts.nonzero().map(|(_, count)| count).sum::<u64>(), labels.len() as u64);
             assert_eq!(counts.is_empty(), labels.is_empty());
             counts.clear();
