@@ -192,6 +192,7 @@ impl RunAligner {
             repairs: Vec::new(),
             losses: Vec::new(),
             note: note.map(str::to_owned),
+            id_change: None,
             releases: Vec::new(),
         };
         let trace = self.stream.report_mut().trace.as_mut();

@@ -46,7 +46,6 @@ pub(crate) use aligner::{RunAligner, find_first_type};
 pub(crate) use capture_step::CaptureStep;
 pub(crate) use captured_run::{CapturedRequests, CapturedRun, RunEnd, RunFacts, RunHead};
 pub(crate) use glob::matches_glob;
-pub(crate) use open_ids::describes_id_change;
 pub(crate) use recorded_run::{RecordedItem, RecordedRun, RecordingError, RecordingLines};
 pub(crate) use recording::{RECORDING_START, RecordingEnd, RecordingLine};
 pub(crate) use redaction::Redaction;

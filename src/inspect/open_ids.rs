@@ -1,6 +1,6 @@
 //! Finds the events that go on with another id than the item that is open.
 
-use super::row::AlignedRow;
+use super::row::{AlignedRow, IdChange};
 use crate::event::run::{ItemAction, RunItem};
 use crate::event::{EventLoss, EventRepair};
 use crate::translate::explain_trace::TraceEntry;
@@ -8,10 +8,8 @@ use crate::translate::explain_trace::TraceEntry;
 /// Open items that are remembered; of more, the oldest are forgotten.
 const MAX_OPEN: usize = 64;
 
-/// Characters that are noted of an id.
+/// Characters that are shown of an id.
 const SHOWN_CHARACTERS: usize = 64;
-
-const CHANGE: &str = ": it probably changed the id from ";
 
 /// The items that the agent has open.
 #[derive(Debug, Default)]
@@ -20,7 +18,7 @@ pub(super) struct OpenIds {
 }
 
 impl OpenIds {
-    /// Follows the items of a row, and notes in it an id that was not started while another item of its kind was open.
+    /// Follows the items of a row, and adds to it an id that was not started while another item of its kind was open.
     pub(super) fn update(&mut self, row: &mut AlignedRow, entries: &[TraceEntry]) {
         let is_mended = entries.iter().any(|entry| match entry {
             TraceEntry::Repair(repair) => *repair == EventRepair::OpenerSupplied,
@@ -31,7 +29,7 @@ impl OpenIds {
             let TraceEntry::Item(item, action, id) = entry else { continue };
             let at = self.open.iter().position(|(own, other)| (own, other) == (item, id));
             if let (None, true, Some((_, before))) = (at, is_mended, self.open.iter().rfind(|(own, _)| own == item)) {
-                row.note.get_or_insert_with(|| describe_change(before, id));
+                row.id_change.get_or_insert_with(|| IdChange { before: cut(before), after: cut(id) });
             }
             match (action, at) {
                 (ItemAction::Close, Some(at)) => drop(self.open.remove(at)),
@@ -47,12 +45,6 @@ impl OpenIds {
     }
 }
 
-fn describe_change(before: &str, after: &str) -> String {
-    let [before, after] = [before, after].map(|id| id.chars().take(SHOWN_CHARACTERS).collect::<String>());
-    format!("the agent named `{after}`, which has no start, while `{before}` was open{CHANGE}`{before}` to `{after}`")
-}
-
-/// Returns whether a note is of an id that changed.
-pub(crate) fn describes_id_change(note: &str) -> bool {
-    note.contains(CHANGE)
+fn cut(id: &str) -> String {
+    id.chars().take(SHOWN_CHARACTERS).collect()
 }

@@ -57,6 +57,15 @@ pub(crate) struct RowCount {
     pub(crate) rule: Option<&'static str>,
 }
 
+/// An id that the agent probably gave to an item that has another one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct IdChange {
+    /// of the open item
+    pub(crate) before: String,
+    /// without a start
+    pub(crate) after: String,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct AlignedRow {
     /// from 1
@@ -77,6 +86,8 @@ pub(crate) struct AlignedRow {
     pub(crate) repairs: Vec<RowCount>,
     pub(crate) losses: Vec<RowCount>,
     pub(crate) note: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) id_change: Option<IdChange>,
     /// rows that were held, and whose events the client gets here
     pub(crate) releases: Vec<u64>,
 }

@@ -7,7 +7,7 @@ use super::recorded_run::{RecordedItem, RecordedRun};
 use super::recording::{RecordingEnd, RecordingLine};
 use super::redaction::Redaction;
 use super::replayed_stream::ReplayedStream;
-use super::row::{AlignedRow, RowCause};
+use super::row::{AlignedRow, IdChange, RowCause};
 use super::run_capture::RunCapture;
 use super::run_reader::{ReaderStep, RunReader};
 use super::run_recorder::RunRecorder;
@@ -324,9 +324,9 @@ fn an_id_that_changes_within_an_item_is_named() {
         let body: String = std::iter::once(&started).chain(&events).map(|event| format!("data: {event}\n\n")).collect();
         let mut rows = Vec::new();
         aligner.apply(STARTED_MS, 0, &CaptureStep::Read(body.len()), body.as_bytes(), &mut rows);
-        let notes: Vec<_> = rows.iter().filter_map(|row| Some((row.n - 1, row.note.as_deref()?))).collect();
-        let note = "the agent named `m2`, which has no start, while `m1` was open: it probably changed the id from `m1` to `m2`";
-        assert_eq!(notes, change.map(|n| (n, note)).into_iter().collect::<Vec<_>>(), "{agent} {events:?}");
+        let changes: Vec<_> = rows.iter().filter_map(|row| Some((row.n - 1, row.id_change.as_ref()?))).collect();
+        let expected = IdChange { before: "m1".to_owned(), after: "m2".to_owned() };
+        assert_eq!(changes, change.map(|n| (n, &expected)).into_iter().collect::<Vec<_>>(), "{agent} {events:?}");
     }
 }
 

@@ -237,11 +237,11 @@ test("says the worst first", () => {
   assert.ok(!saysThatIdsChange("opener_supplied", "closer_supplied"));
   // Where the gateway names the ids, they are said before the repairs, and once.
   const book = new RowBook();
-  const note = "the agent named `m2`, which has no start, while `m1` was open: it probably changed the id from `m1` to `m2`";
   const repairs = ["opener_supplied", "closer_supplied", "closer_supplied"].map((label) => ({ label, help: "" }));
-  book.add([{ ...[...rowsOf(1)][0], n: 7, repairs, note }]);
+  book.add([{ ...[...rowsOf(1)][0], n: 7, repairs, id_change: { before: "m1", after: "m2" } }]);
   const changes = verdictOf(summaryOf(1, NOW), book).filter(({ text }) => text.includes("from `m1` to `m2`"));
-  assert.deepEqual(changes, [{ level: "warning", text: `Broken id: ${note}.`, row: 7 }]);
+  const text = "The agent probably changed the id from `m1` to `m2`: `m2` has no start, and `m1` was open.";
+  assert.deepEqual(changes, [{ level: "warning", text, row: 7 }]);
 });
 
 test("writes a command that a shell reads as the same words", () => {

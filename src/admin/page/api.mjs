@@ -66,6 +66,7 @@
  * @property {Finding[]} repairs
  * @property {Finding[]} losses
  * @property {string | null} note
+ * @property {{ before: string, after: string }} [id_change]   of an item that probably goes on under another id
  * @property {number[]} [releases]   held rows whose events the client gets here
  *
  * @typedef {{ route: string, configured: string, mode: string, until_ms: number | null }} RouteMode

@@ -22,7 +22,7 @@ const MOST_MESSAGES = 200;
  * @returns {Child[]}
  */
 export function whyOf(row, part, { released }, goTo) {
-  const { cause, seed, canonical, carried, kept = [], repairs, losses, note, releases = [] } = row;
+  const { cause, seed, canonical, carried, kept = [], repairs, losses, note, id_change: ids, releases = [] } = row;
   const link = (/** @type {number} */ n) =>
     element("button", { type: "button", class: "link", onclick: () => goTo(n) }, say("verdict.row", { n: count(n) }));
   const writer = released.get(row.n);
@@ -41,6 +41,7 @@ export function whyOf(row, part, { released }, goTo) {
     writer !== undefined && element("p", { class: "linked" }, say("detail.released_by"), " ", link(writer)),
     releases.length > 0 &&
       element("p", { class: "linked" }, say("detail.releases"), ...releases.flatMap((n) => [" ", link(n)])),
+    ids !== undefined && element("p", { class: "note" }, say("detail.id_change", ids)),
     note !== null && element("p", { class: "note" }, ...wordsOf(note)),
     ...losses.map((finding) => findingOf("loss", finding)),
     ...repairs.map((finding) => findingOf("repair", finding)),

@@ -1,6 +1,6 @@
 // Draws the rows of a run in two columns: what the agent sent, and beside it what the client got because of it.
 import { element } from "./dom.mjs";
-import { translated } from "./gateway_texts.mjs";
+import { wordsOf } from "./gateway_words.mjs";
 import { isObject, jsonText, readJson } from "./json_members.mjs";
 import { say, sayName } from "./messages.mjs";
 import { bytes, count, duration } from "./numbers.mjs";
@@ -85,8 +85,11 @@ function causeOf({ cause, repairs, losses }) {
  * @param {number} part
  * @param {Shown[]} [members]
  */
-function clientOf({ client, note, cause }, part, members) {
-  if (client.length === 0) return [element("span", { class: "second none" }, note === null ? sayName("nothing", cause) : translated(note))];
+function clientOf({ client, note, cause, id_change: ids }, part, members) {
+  if (client.length === 0) {
+    const text = ids === undefined ? [sayName("nothing", cause)] : [say("detail.id_change", ids)];
+    return [element("span", { class: "second none" }, ...(note === null ? text : wordsOf(note)))];
+  }
   const place = client.length > 1 && element("em", {}, say("row.part", { at: part + 1, of: client.length }));
   return sideOf(client[part], members, place);
 }

@@ -41,7 +41,6 @@ export function verdictOf(run, book) {
     ...[...book.repairs.values()].slice(0, MOST_OF_A_KIND).map((tally) => findingSentence("repair", tally)),
     ...more(book),
     ...book.noted
-      .filter((row) => !isIdChange(row))
       .slice(0, 2)
       .map(
         ({ n, note }) =>
@@ -115,18 +114,12 @@ function foreignTypes({ agent, events_in }, { repairs }) {
  * @param {RowBook} book
  * @returns {Sentence[]}
  */
-function changingIds({ losses, repairs, noted }) {
-  const change = noted.find(isIdChange);
-  if (change) return [{ level: "warning", text: say("verdict.changed_id", { note: translated(change.note ?? "") }), row: change.n }];
+function changingIds({ losses, repairs, idChange }) {
+  if (idChange) return [{ level: "warning", text: say("detail.id_change", idChange.ids), row: idChange.n }];
   const opened = repairs.get("opener_supplied");
   if (opened === undefined) return [];
   const isLeftOpen = (repairs.get("closer_supplied")?.count ?? 0) > opened.count || losses.has("stray_boundary");
   return isLeftOpen ? [{ level: "warning", text: say("verdict.changing_ids"), row: opened.n }] : [];
-}
-
-/** @param {import("./api.mjs").Row} row */
-function isIdChange({ note }) {
-  return note?.includes(": it probably changed the id from ") ?? false;
 }
 
 /**

@@ -3,11 +3,10 @@
 use super::super::output::with_plural;
 use super::super::run_line::{RunLine, WaitLine};
 use super::super::terminal_text::{cut_text, escape_text, fit_text, text_width};
-use super::tap_line::{CountLine, EventLine, RowLine, TapSide};
+use super::tap_line::{CountLine, EventLine, IdChangeLine, RowLine, TapSide};
 use crate::codec::json;
 use crate::error::RejectionKind;
 use crate::event::{EventLoss, EventRepair};
-use crate::inspect::describes_id_change;
 use std::collections::BTreeMap;
 
 /// Columns of the run, the time and the cause.
@@ -67,8 +66,8 @@ pub(super) struct RunCounts {
     /// the longest wait for a row, and how the row is named
     longest_wait: (WaitLine, String),
     last_ms: u64,
-    /// the note of the first id that the agent changed
-    id_change: Option<String>,
+    /// the first id that the agent changed
+    id_change: Option<IdChangeLine>,
 }
 
 impl RunCounts {
@@ -93,7 +92,7 @@ impl RunCounts {
             self.longest_wait = (wait, kind.to_owned());
         }
         if self.id_change.is_none() {
-            self.id_change = row.note.clone().filter(|note| describes_id_change(note));
+            self.id_change.clone_from(&row.id_change);
         }
         if let (Some(agent), true) = (&row.agent, row.cause == "held" && self.held.len() < MAX_HELD) {
             let kind = agent.kind.as_deref().unwrap_or("an event");
@@ -205,7 +204,7 @@ impl PairText {
             ));
         }
         if let Some(change) = &counts.id_change {
-            facts.push(change.clone());
+            facts.push(describe_id_change(change));
         } else if counts.has_changing_ids() {
             facts
                 .push("some items had no start and others no end: the agent probably gives one several ids".to_owned());
@@ -293,9 +292,11 @@ impl PairText {
         if !row.kept.is_empty() {
             add(TextStyle::Dim, "=", &format!("kept for the thread: {}", row.kept.join(", ")));
         }
+        if let Some(change) = &row.id_change {
+            add(TextStyle::Warning, ".", &describe_id_change(change));
+        }
         if let Some(note) = &row.note {
-            let style = if describes_id_change(note) { TextStyle::Warning } else { TextStyle::Dim };
-            add(style, ".", note);
+            add(TextStyle::Dim, ".", note);
         }
         lines
     }
@@ -333,6 +334,13 @@ fn describe_wait(wait: WaitLine, kind: &str, client_waits: &[WaitLine]) -> Optio
         true => format!("the client did not read for {} before {kind}", format_millis(length)),
         false => format!("the agent sent nothing for {} before {kind}", format_millis(length)),
     })
+}
+
+fn describe_id_change(change: &IdChangeLine) -> String {
+    let IdChangeLine { before, after } = change;
+    format!(
+        "the agent probably changed the id from `{before}` to `{after}`: `{after}` has no start, and `{before}` was open"
+    )
 }
 
 fn cause_style(cause: &str) -> TextStyle {

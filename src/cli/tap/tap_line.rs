@@ -40,6 +40,8 @@ pub(super) struct RowLine {
     pub(super) losses: Vec<CountLine>,
     pub(super) note: Option<String>,
     #[serde(default)]
+    pub(super) id_change: Option<IdChangeLine>,
+    #[serde(default)]
     pub(super) n: u64,
     /// held rows whose events the client gets here
     #[serde(default)]
@@ -54,6 +56,15 @@ pub(super) struct EventLine {
     #[serde(rename = "event")]
     pub(super) event_line: Option<String>,
     pub(super) data: Option<String>,
+}
+
+/// An id that the agent probably gave to an item that has another one.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct IdChangeLine {
+    /// of the open item
+    pub(super) before: String,
+    /// without a start
+    pub(super) after: String,
 }
 
 /// Members that are carried in a place of their own.

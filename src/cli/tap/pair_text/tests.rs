@@ -121,12 +121,15 @@ fn the_end_says_that_ids_change_only_if_started_items_are_left_open() {
     assert!(!end(&["closer_supplied"], &["stray_boundary"]));
     // Where the gateway names the ids, they are in place of that.
     let mut counts = RunCounts::default();
-    let note =
-        "the agent named `b`, which has no start, while `a` was open: it probably changed the id from `a` to `b`";
+    let change = "the agent probably changed the id from `a` to `b`: `b` has no start, and `a` was open";
     let repairs = ["opener_supplied", "closer_supplied", "closer_supplied"].map(found).into();
-    counts.add(&RowLine { repairs, note: Some(note.to_owned()), ..RowLine::default() });
-    let text = PairText { columns: 90, colored: false, side: TapSide::Both }.format_end(&RunLine::default(), &counts);
-    assert!(text[1].contains(note) && !text[1].contains("several ids"), "{text:?}");
+    let ids = IdChangeLine { before: "a".to_owned(), after: "b".to_owned() };
+    let row = RowLine { repairs, id_change: Some(ids), ..RowLine::default() };
+    let texts = PairText { columns: 120, colored: false, side: TapSide::Both };
+    assert!(texts.format_row(7, &row, &counts).join("\n").contains(&format!(". {change}")), "{row:?}");
+    counts.add(&row);
+    let text = texts.format_end(&RunLine::default(), &counts);
+    assert!(text[1].contains(change) && !text[1].contains("several ids"), "{text:?}");
 }
 
 #[test]
