@@ -7,6 +7,7 @@ mod documents;
 mod functions;
 mod imports;
 mod names;
+mod page_texts;
 mod planted;
 mod planted_names;
 mod searches;

@@ -7,7 +7,7 @@ const HELP = {
   foreign_type: "only another dialect has an event of this type (`agent` of the route may be wrong): it is sent as CUSTOM",
   malformed_frame: "a frame was not an event: it is sent as RAW",
   after_terminal: "an event followed the end of the run: it is left out",
-  text_not_shown: "the receiver's dialect has no place for a message, or for a text that is shown next to one: it is carried, and not shown",
+  text_not_shown: "the receiver's dialect has no place for a message, or for a text that is shown next to one, or the agent's snapshot lacks an open message: it is carried, and not shown",
 };
 const RULES = { closer_supplied: "every item is ended before the run finishes", malformed_frame: "every frame is an event" };
 const finding = (label) => ({ label, help: HELP[label], rule: RULES[label] ?? null });
@@ -56,7 +56,7 @@ const HOSTILE = '<img src=x onerror="alert(1)"><script>alert(2)</script> \u001b[
 const STORIES = [
   { name: "truncated", outcome: "upstream_error", code: "upstream_truncated", message: "The agent's response ended early.",
     rows: () => [started(), ...state(12), opened(20), { ...firstText(31, "好的，"), kept: ['session = "s-81"'] }, text(44, "我将把应用"), text(58, "部署到生产环境"), ...tool(70, "confirmAction"),
-      row(90, "mark", "{\"type\":\"BUSI", [], { note: "the agent sent 13 bytes that are no complete event" }), ended(91),
+      row(90, "mark", "{\"type\":\"BUSI", [], { note: "a note of a later gateway" }), ended(91),
       failed(92, "upstream_truncated", "The agent's response ended early.")] },
   { name: "call without end", rows: () => [started(), opened(14), firstText(20, "Let me look."), closed(26), ...tool(30, "weather"),
     row(52, "split", { type: "RUN_FINISHED", messageId: "m1" }, [{ type: "TOOL_CALL_END", toolCallId: "c1" }, { type: "RUN_FINISHED", threadId: "t1", runId: "r1" }],
@@ -74,7 +74,7 @@ const STORIES = [
   } },
   { name: "refused", outcome: "upstream_error", code: "upstream_status", message: "The agent answered with the status 401.",
     rows: () => [failed(18, "upstream_status", "The agent answered with the status 401.")] },
-  { name: "limit", outcome: "limited", code: "run_limit_reached", message: "The run reached a limit.",
+  { name: "limit", missed: 3_456_000, outcome: "limited", code: "run_limit_reached", message: "The run reached a limit.",
     rows: () => [started(), opened(12), firstText(20, "On and on"), ...Array.from({ length: 20 }, (_, at) => text(30 + at * 9, ` and on ${at}`)), failed(240, "run_limit_reached", "The run reached a limit.")] },
   { name: "hostile", rows: () => [started(), opened(12),
     row(20, "changed", { type: "BUSINESS_DATA_CONTENT", messageId: HOSTILE, delta: HOSTILE }, [{ type: "TEXT_MESSAGE_CONTENT", messageId: HOSTILE, delta: HOSTILE, extra: { [HOSTILE]: HOSTILE } }],
@@ -157,7 +157,7 @@ export function summaryOf(id, now) {
     message: story?.message ?? null, events_in: events, events_out: id === LONG_RUN ? 100_001 : rows.reduce((all, one) => all + one.client.length, 0) || 10,
     bytes_in: sizes.in || events * 110, bytes_out: sizes.out || events * 131, first_event_ms: story?.name === "refused" ? null : rows[0]?.at_ms ?? 5 + (id % 400),
     duration_ms: id === LONG_RUN ? 300_000 : rows.at(-1)?.at_ms ?? 45 + (id % 3_000), repairs: rows.reduce((all, one) => all + one.repairs.length, 0),
-    losses: rows.reduce((all, one) => all + one.losses.length, 0), types: typesOf(id, rows), kept_bytes: 2_100, missed_bytes: 0,
+    losses: rows.reduce((all, one) => all + one.losses.length, 0), types: typesOf(id, rows), kept_bytes: 2_100, missed_bytes: story?.missed ?? 0,
   };
 }
 
@@ -168,7 +168,7 @@ export function detailOf(id, now) {
   const timeline = [
     { at_ms: 0, name: "request", detail: null }, { at_ms: 0.04, name: "host", detail: "passed: a path or an http URL, one Host, at most 100 fields" },
     { at_ms: 0.4, name: "authenticate", detail: "passed: a token of corp, as `Authorization: Bearer …`" },
-    { at_ms: 0.6, name: "limits after auth", detail: "passed: 60 per minute and caller" }, { at_ms: 1.2, name: "body", detail: "214 bytes" },
+    { at_ms: 0.6, name: "limits after auth", detail: "passed: chat: 60 requests in 1m, 10 at once of one caller; all replicas together" }, { at_ms: 1.2, name: "body", detail: "214 bytes" },
     { at_ms: 2, name: "sent", detail: "231 bytes" }, { at_ms: Math.min(9, first), name: "connected", detail: "http://10.0.3.17:8080, a new connection" },
     ...(first > 5_000 ? [{ at_ms: 2_002, name: "keep_alive", detail: "0 bytes so far", times: 4, until_ms: 8_002 }] : []),
     { at_ms: Math.max(9, first - 1), name: "first_byte", detail: null }, { at_ms: summary.duration_ms, name: "end", detail: summary.outcome },

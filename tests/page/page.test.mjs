@@ -332,12 +332,67 @@ test("offers recording where nothing is recorded, and says when the token is wro
 test("marks on the Chinese page what the gateway has in English alone", WITH_FIXTURES, async () => {
   const { page, close } = await open(`#/run/${STORY_IDS.truncated}`, { language: "zh-CN" });
   await page.waitForSelector(".row-line[aria-selected=true]");
-  assert.equal(await textOf(page, ".verdict [lang=en]"), "The agent's response ended early.");
+  assert.deepEqual(await page.locator(".verdict [lang=en]").allInnerTexts(), ["The agent's response ended early.", "a note of a later gateway"]);
   await page.getByRole("button", { name: "第 10 行" }).click();
-  assert.equal(await textOf(page, ".detail .note [lang=en]"), "the agent sent 13 bytes that are no complete event");
+  assert.equal(await textOf(page, ".detail .note [lang=en]"), "a note of a later gateway");
   await page.keyboard.press("b");
   // The report has the moments in the reader's words, too.
-  assert.match(await page.locator("dialog textarea").inputValue(), /请求读取完毕: 214 字节/);
+  const report = await page.locator("dialog textarea").inputValue();
+  assert.match(report, /请求读取完毕: 214 字节/);
+  assert.match(report, /\| 路由 \| .*\| 首个事件 \| /s);
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("3");
+  await shows(page, ".waterfall", /通过： chat：每个调用方在 1m 内 60 个请求，同时最多 10 个; 所有副本合计/);
+  await page.keyboard.press("Escape");
+  await page.waitForSelector(".runs");
+  await page.locator("#run-filter").fill("code:upstream_truncated");
+  await shows(page, ".space .run-line .second [lang=en]", /^The agent's response ended early\.$/);
+  await close();
+});
+
+/** Returns the texts with English words in a row that are neither marked as English nor quoted. */
+function unmarkedEnglish(page) {
+  return page.evaluate(() => {
+    const quoted = "[lang=en], code, pre, textarea, .member, .row-line .second, .message, .said, option, .filter li";
+    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    const found = [];
+    while (walker.nextNode()) {
+      const { data, parentElement: parent } = walker.currentNode;
+      if (/[A-Za-z]+ [a-z]+ [a-z]+/.test(data) && parent.closest(quoted) === null) found.push(data);
+    }
+    return found;
+  });
+}
+
+test("leaves no English unmarked on the Chinese page", WITH_FIXTURES, async () => {
+  const { page, close } = await open("", { language: "zh-CN" });
+  assert.deepEqual(await unmarkedEnglish(page), []);
+  for (const id of Object.values(STORY_IDS)) {
+    await page.evaluate((to) => void (location.hash = `#/run/${to}`), id);
+    await page.waitForFunction((to) => location.hash === `#/run/${to}` && document.querySelector(".row-line[aria-selected=true]"), id);
+    for (const key of ["m", "m", "2", "3"]) {
+      assert.deepEqual(await unmarkedEnglish(page), [], `run ${id}`);
+      await page.keyboard.press(key);
+    }
+    assert.deepEqual(await unmarkedEnglish(page), [], `timeline of run ${id}`);
+  }
+  await page.evaluate(() => void (location.hash = "#/throughput"));
+  await page.waitForSelector(".cards .card");
+  assert.deepEqual(await unmarkedEnglish(page), [], "throughput");
+  await page.keyboard.press("?");
+  assert.deepEqual(await unmarkedEnglish(page), [], "help");
+  await close();
+});
+
+test("says in the head of a run how much of it was not recorded", WITH_FIXTURES, async () => {
+  const { page, close } = await open(`#/run/${STORY_IDS.limit}`);
+  await page.waitForSelector(".row-line[aria-selected=true]");
+  assert.equal(await textOf(page, ".run-top .facts .missed"), "▲ 2.1 kB, without 3.5 MB");
+  await shows(page, ".verdict", /3\.5 MB of this run were not recorded/);
+  await page.keyboard.press("Escape");
+  await page.waitForSelector(".runs");
+  await page.locator("#run-filter").fill("missed:>0");
+  await shows(page, ".tools .status", /^1 of 5,001 runs/);
   await close();
 });
 

@@ -393,7 +393,7 @@ test("says that a run was evicted while its rows were read", () => {
   book.add([...rows, { gone: true }]);
   assert.equal(book.rows.length, rows.length);
   const sentences = verdictOf(summaryOf(STORY_IDS.truncated, NOW), book).map(({ text }) => text);
-  assert.ok(sentences.some((text) => /evicted this run .* later rows are missing/.test(text)), sentences.join("\n"));
+  assert.ok(sentences.some((text) => /evicted this run .* rows after 3 are missing/.test(text)), sentences.join("\n"));
 });
 
 test("names a wrong dialect, also if its names are understood, and the events that a repair made", () => {

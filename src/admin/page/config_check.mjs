@@ -1,6 +1,7 @@
 // What the gateway does with a request to a path, and what it says of its configuration file.
 import { request } from "./api.mjs";
 import { button, element, longText, put, table } from "./dom.mjs";
+import { translated } from "./gateway_texts.mjs";
 import { failureOf, inEnglish, wordsOf } from "./gateway_words.mjs";
 import { say, sayName } from "./messages.mjs";
 
@@ -48,14 +49,14 @@ export function explanationOf({ outcome, route }) {
   const key = kind === "passes" && conditions.length > 0 ? "passes_if" : kind;
   const first = kind === "refused" ? refusalOf(value)
     : element("p", {}, element("b", {}, sayName("explain", key)), " ", ...conditions);
-  const facts = element("p", {}, say("explain.route", { name: route.name, purpose: route.purpose,
+  const facts = element("p", {}, say("explain.route", { name: route.name, purpose: translated(route.purpose),
     client: route.client.configured, agent: route.agent.configured }));
   const gates = route.gates.map((/** @type {{ gate: string, verdict: Verdict, requirements: string[] }} */ one) =>
     [inEnglish(one.gate), verdictOf(one.verdict), element("span", {}, ...listOf(one.requirements))]);
   const head = ["gate", "verdict", "requires"].map((name) => sayName("explain", name));
   return [first, facts, table(say("explain.gates"), head, gates),
     element("details", {}, element("summary", {}, say("explain.more")),
-      longText(JSON.stringify({ agent_requests: route.agent_requests, settings: route.settings }, null, 2)))];
+      element("div", { lang: "en" }, longText(JSON.stringify({ agent_requests: route.agent_requests, settings: route.settings }, null, 2))))];
 }
 
 /**

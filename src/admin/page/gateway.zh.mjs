@@ -232,9 +232,6 @@ export default {
     "速率限制 {0} 已用完：每 {2} 允许 {1} 个请求，突发最多 {3} 个。请在 {4} 秒后重试。",
   "The rate limit {} is exhausted: 1 request per {}, with bursts of up to {}. Retry in {} s.":
     "速率限制 {0} 已用完：每 {1} 允许 1 个请求，突发最多 {2} 个。请在 {3} 秒后重试。",
-  "The caller has reached the limit {} (at most {} at a time).": "调用方已达到限制 {}（同时最多 {} 个）。",
-  "The route has reached the limit {} (at most {} at a time).": "路由已达到限制 {}（同时最多 {} 个）。",
-  "The gateway has reached the limit {} (at most {} at a time).": "网关已达到限制 {}（同时最多 {} 个）。",
   "The request body is larger than {} bytes.": "请求正文大于 {} 字节。",
   "The agent answered with status {}.": "智能体以状态 {} 应答。",
   "Reference: {}.": "参考：{}。",
@@ -246,17 +243,79 @@ export default {
   "{} breaks the rule that {} ({}).": "{} 违反了规则“{}”（{}）。",
 
   "The run took longer than {} (`run_limits.duration` of the route).": "运行超过 {}（路由的 `run_limits.duration`）。",
-  "The run has more than {} events (`run_limits.events` of the route).": "运行超过 {} 个事件（路由的 `run_limits.events`）。",
-  "The run has more than {} bytes (`run_limits.bytes` of the route).": "运行超过 {} 字节（路由的 `run_limits.bytes`）。",
   "none of {} events is known to the dialect `{}`; they look like `{}`: set `agent: {}`, and name its file in `dialect_files`":
     "{} 个事件都不为方言 `{}` 所知；它们像是 `{}`：请设置 `agent: {}`，并在 `dialect_files` 中写明其文件",
   "none of {} events is known to the dialect `{}`; they look like `{}`: set `agent: {}`":
     "{} 个事件都不为方言 `{}` 所知；它们像是 `{}`：请设置 `agent: {}`",
   "none of {} events is known to the dialect `{}`; `diglot detect` looks for the dialect of a recording":
     "{} 个事件都不为方言 `{}` 所知；`diglot detect` 可查找记录所用的方言",
+  "the only event is not known to the dialect `{}`; it looks like `{}`: set `agent: {}`, and name its file in `dialect_files`":
+    "唯一的事件不为方言 `{}` 所知；它像是 `{}`：请设置 `agent: {}`，并在 `dialect_files` 中写明其文件",
   "the only event is not known to the dialect `{}`; it looks like `{}`: set `agent: {}`": "唯一的事件不为方言 `{}` 所知；它像是 `{}`：请设置 `agent: {}`",
   "the only event is not known to the dialect `{}`; `diglot detect` looks for the dialect of a recording":
     "唯一的事件不为方言 `{}` 所知；`diglot detect` 可查找记录所用的方言",
+
+  // 请求与凭据的细节
+  "{} has reached the limit {} (at most {} at a time).": "{}已达到限制 {}（同时最多 {} 个）。",
+  "The caller": "调用方",
+  "The route": "路由",
+  "The gateway": "网关",
+  "The rate limit {} cannot be checked, because Redis is unavailable.": "无法检查速率限制 {}，因为 Redis 不可用。",
+  "The run has more than {} {} (`run_limits.{}` of the route).": "运行超过 {0}（路由的 `run_limits.{2}`）。",
+  "The agent called a tool without a name, which is not allowed on this route.": "智能体调用了没有名称的工具，此路由不允许。",
+  "The API key is longer than 512 bytes.": "API key 长于 512 字节。",
+  "The token is longer than 8 KiB.": "令牌长于 8 KiB。",
+  "The token is not signed with an algorithm that its issuer uses.": "令牌的签名算法不是其签发方所用的。",
+  "The token is of another type (typ) than access tokens of its issuer.": "令牌的类型（typ）与其签发方的访问令牌不同。",
+  "The header of the token has a member that is not supported (crit, b64, zip, jku, jwk, x5u or x5c).":
+    "令牌的头部有不支持的成员（crit、b64、zip、jku、jwk、x5u 或 x5c）。",
+  "The token is of an issuer (iss) that the route does not accept.": "令牌的签发方（iss）不被该路由接受。",
+  "The token is signed with a key that its issuer does not list.": "令牌的签名密钥不在其签发方的列表中。",
+  "The signature of the token is wrong.": "令牌的签名不正确。",
+  "The token is not valid yet (nbf or iat).": "令牌尚未生效（nbf 或 iat）。",
+  "The token is for another audience (aud); get one for this gateway.": "令牌属于另一个受众（aud）；请获取面向本网关的令牌。",
+  "A claim of the token is missing, repeated or of a wrong type.": "令牌的某个声明缺失、重复或类型不对。",
+  "The API key is not known.": "API key 未知。",
+  "The Origin of the request is neither that of the gateway nor among `cors.origins` of the route.":
+    "请求的 Origin 既不是网关的，也不在路由的 `cors.origins` 中。",
+  "The request has more than {} fields.": "请求的头字段超过 {} 个。",
+  "CONNECT is not served.": "不提供 CONNECT。",
+  "The request target has to be a path or an absolute URL.": "请求目标必须是路径或绝对 URL。",
+  "The request target has to be a path or an http or https URL.": "请求目标必须是路径，或 http 或 https 的 URL。",
+  "There is more than one Host field.": "有多个 Host 字段。",
+  "The Host field is missing.": "缺少 Host 字段。",
+  "The Host field or the request target has no valid host.": "Host 字段或请求目标中没有有效的主机。",
+  "The request target and the Host field name different hosts.": "请求目标与 Host 字段给出不同的主机。",
+  "The only accepted transfer coding is `chunked`, once.": "唯一接受的传输编码是 `chunked`，且只能一次。",
+  "/threadId or /runId: would change the path of the run's events at the agent: it is empty, `.` or `..`, or contains `/` or `\\`, plain or percent-encoded.":
+    "/threadId 或 /runId：会改变运行事件在智能体处的路径：它为空、`.` 或 `..`，或含有 `/` 或 `\\`（原样或百分号编码）。",
+  "The agent's id of the run would change the path of its events: it contains `/`, `\\` or `..`.":
+    "智能体给出的运行 id 会改变其事件的路径：它含有 `/`、`\\` 或 `..`。",
+  "The agent answered the start of the run with its events, so it has no second step: remove `events` from the route.":
+    "智能体以事件应答了运行的开始，因此没有第二步：请从路由中去掉 `events`。",
+  "The agent answered the start of the run with something other than JSON.": "智能体对运行开始的应答不是 JSON。",
+  "The agent's answer to the start of the run is longer than 64 KiB.": "智能体对运行开始的应答长于 64 KiB。",
+  "The agent answered the start of the run with something other than a JSON object.": "智能体对运行开始的应答不是 JSON 对象。",
+  "The agent does not speak HTTP/2 (`http: 2` of the upstream).": "智能体不支持 HTTP/2（上游的 `http: 2`）。",
+  "The request has {} bytes in the agent's form, of which at most {} are sent (three times `limits.request_body`).":
+    "请求在智能体的形式下有 {} 字节，最多发送 {} 字节（`limits.request_body` 的三倍）。",
+  "The bodies of this caller's requests take all the memory that one caller may use.": "此调用方的请求正文已用完一个调用方可用的内存。",
+  "The conversations of this caller's runs take all the memory that one caller may use.": "此调用方的运行的会话已用完一个调用方可用的内存。",
+  "{} runs of this caller are waiting.": "此调用方有 {} 个运行在等待。",
+  "The request body arrived more slowly than 16 KiB per second.": "请求正文到达的速度低于每秒 16 KiB。",
+  "The request body broke off.": "请求正文中断。",
+  "A run is stopped with POST.": "运行用 POST 停止。",
+
+  // 失败的原因
+  "The run was stopped.": "运行被停止。",
+  "the agent sent nothing within {} (`timeouts.idle` of the route)": "智能体在 {} 内什么也没有发送（路由的 `timeouts.idle`）",
+  "no response within {} (`timeouts.first_byte` of the route)": "{} 内没有响应（路由的 `timeouts.first_byte`）",
+  "the stream ended after {}, without the end of the run": "流在 {} 之后结束，没有运行的结束",
+  "no known event": "没有已知事件",
+  "{}: connection refused": "{}：连接被拒绝",
+  "{}: no route to this address": "{}：没有到此地址的路由",
+  "{}: no connection within `timeouts.connect`": "{}：在 `timeouts.connect` 内没有建立连接",
+  "the run ended without an answer": "运行没有应答就结束了",
 
   // 行的备注
   "another connection to the agent continues": "由与智能体的另一个连接继续",
@@ -267,8 +326,6 @@ export default {
   "the agent's stream was cut within this event": "智能体的流在此事件中间被截断",
   "the run ended within this event": "运行在此事件中间结束",
   "the agent's stream was cut within a character of this event": "智能体的流在此事件的一个字符中间被截断",
-  "the agent named `{}`, which has no start, while `{}` was open: it probably changed the id from `{}` to `{}`":
-    "智能体在 `{1}` 尚未结束时使用了没有开始的 `{0}`：它很可能把 id 从 `{2}` 改成了 `{3}`",
   "the inspector kept nothing of the agent's next {} bytes: {}": "检查器没有保留智能体接下来的 {} 字节：{}",
   "a limit of `inspect` was reached": "已达到 `inspect` 的限制",
   "the route has `redact`, which cannot search protobuf": "路由设有 `redact`，而它无法在 protobuf 中查找",
@@ -282,7 +339,9 @@ export default {
   "the messages and calls that wait for their end are larger than {} bytes": "等待结束的消息和调用大于 {} 字节",
   "more than {} messages, calls, steps and subagents are open at once": "同时打开的消息、调用、步骤和子智能体超过 {} 个",
   "the lists of one event have more than {} messages, calls, parts and other elements": "一个事件的列表中消息、调用、部分等元素超过 {} 个",
-  "an event is larger than {} bytes in the client's form": "一个事件在客户端的形式下大于 {} 字节",
+  "what an event becomes for the client is larger than {} bytes": "一个事件在客户端的形式下大于 {} 字节",
+  "the events for the client are more than {} times as long, since they repeat a long id or text, which should be shorter":
+    "发给客户端的事件长度超过 {} 倍，因为它们重复一个很长的 id 或文本，应当缩短它",
   "the ids of the run's messages, calls, steps and subagents need more than {} bytes": "运行的消息、调用、步骤和子智能体的 id 需要超过 {} 字节",
 
   // 流的形式
@@ -309,4 +368,49 @@ export default {
   "{}: at most {} run at once": "{}：同时最多 {} 个运行",
   "all of the scopes {}": "全部 scope：{}",
   "a tenant of {}": "{} 的租户",
+  "the claim {}: {}": "声明 {}：{}",
+  "the client address reported by {}; otherwise the address of the connection": "{} 报告的客户端地址；否则为连接的地址",
+  "any process that can open a Unix socket": "任何能打开 Unix 套接字的进程",
+  "whether the token is valid; it was not verified": "令牌是否有效；尚未验证",
+  "{}: {} requests in {}, {} at once of {}": "{0}：{4}在 {2} 内 {1} 个请求，同时最多 {3} 个",
+  "{}: {} request in {}, {} at once of {}": "{0}：{4}在 {2} 内 {1} 个请求，同时最多 {3} 个",
+  "tier {}: {} requests in {}, {} at once": "等级 {0}：{2} 内 {1} 个请求，同时最多 {3} 个",
+  "tier {}: {} request in {}, {} at once": "等级 {0}：{2} 内 {1} 个请求，同时最多 {3} 个",
+  "all replicas together": "所有副本合计",
+  "one caller": "每个调用方",
+  "one tenant": "每个租户",
+  "one address": "每个地址",
+  "the route": "整个路由",
+  "one value of {}": "{} 的每个值",
+  "one value of the claim {}": "声明 {} 的每个值",
+
+  // 方言文件的规则
+  "line {} of the dialect file": "方言文件第 {} 行",
+  "lines {} of the dialect file": "方言文件第 {} 行",
+  "line {} of the dialect file, without a value": "方言文件第 {} 行，没有取到值",
+  "lines {} of the dialect file, without a value": "方言文件第 {} 行，没有取到值",
+  "no rule": "没有规则",
+
+  // 路径的解释与试用
+  "a run, new or resumed": "运行，新的或继续的",
+  "a run": "运行",
+  "the events of a started run": "已开始的运行的事件",
+  "to resume a run": "继续运行",
+  "to stop a run": "停止运行",
+  "a preflight from an allowed origin": "来自允许来源的预检请求",
+  "protected resource metadata (RFC 9728)": "受保护资源的元数据（RFC 9728）",
+  "without the trailing slash it matches the route {}": "去掉末尾的斜线后与路由 {} 匹配",
+  "paths are case-sensitive: `{}`": "路径区分大小写：`{}`",
+  "`{}` is a route, but paths below it are not: each path needs its own route": "`{}` 是路由，但其下的路径不是：每个路径都需要自己的路由",
+  "did you mean {}?": "是否想写 {}？",
+  "use one of: {}": "请使用其中之一：{}",
+  "no route {}": "没有路由 {}",
+  "no clients of {} on this route": "此路由没有使用 {} 的客户端",
+  "{} requests of playgrounds are open; stop one of them": "已有 {} 个试用请求进行中；请停止其中一个",
+  "the path is no request target": "该路径不是有效的请求目标",
+  "the path must begin with `/`": "路径必须以 `/` 开头",
+  "{} is no header field, or its value is none": "{} 不是头字段，或其值无效",
+  "{} belongs to the connection: leave it out": "{} 属于连接：请去掉它",
+  "the gateway is shutting down": "网关正在停机",
+  "the data plane closed: {}": "数据面关闭了连接：{}",
 };

@@ -3,6 +3,7 @@ import zh from "./gateway.zh.mjs";
 import { isChinese } from "./messages.mjs";
 
 /** @typedef {{ form: RegExp, text: string }} Sentence */
+/** @typedef {{ isKnown: boolean, text: string }} Part   in the reader's language, or as the gateway wrote it */
 
 const SPECIAL = /[.*+?^${}()|[\]\\]/g;
 /** What is looked up again and again: the help of the repairs of a long run. */
@@ -37,9 +38,9 @@ export function translated(text) {
 }
 
 /**
- * Returns the parts of a text of the gateway, each in the reader's language or as the gateway wrote it.
+ * Returns the parts of a text of the gateway.
  * @param {string} text
- * @returns {{ isKnown: boolean, text: string }[]}
+ * @returns {Part[]}
  */
 export function partsOf(text) {
   if (!isChinese() || text === "") return [{ isKnown: true, text }];

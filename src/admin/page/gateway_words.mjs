@@ -8,7 +8,15 @@ import { say } from "./messages.mjs";
  * @returns {import("./dom.mjs").Child[]}
  */
 export function wordsOf(text) {
-  return partsOf(text).flatMap(({ isKnown, text: part }) => (isKnown ? [part] : [inEnglish(part), " "]));
+  return nodesOf(partsOf(text));
+}
+
+/**
+ * @param {import("./gateway_texts.mjs").Part[]} parts
+ * @returns {import("./dom.mjs").Child[]}
+ */
+export function nodesOf(parts) {
+  return parts.flatMap(({ isKnown, text: part }) => (isKnown ? [part] : [inEnglish(part), " "]));
 }
 
 /** @param {string | null} text  which the gateway has in English alone */

@@ -196,12 +196,21 @@ function statusOf(store) {
   if (state !== "idle") parts.push(element("p", {}, `${say(`play.state.${state}`)} `,
     head !== undefined && `HTTP ${head.status}. `, received > 0 && say("play.events", { count: count(received) })));
   if (failure !== "") parts.push(element("p", { class: "loss" }, failureOf(new Error(failure))));
-  if (conversation.error !== "") parts.push(element("p", { class: "loss" }, `RUN_ERROR: ${conversation.error}`));
+  if (conversation.error !== "") parts.push(element("p", { class: "loss" }, `RUN_ERROR: ${wholly(conversation.error)}`));
   if (text !== "" && head !== undefined && head.status >= 400) parts.push(refusalOf(text));
   const ids = head?.headers.filter(([name]) => name === "x-request-id").map(([, id]) => id) ?? [];
   const run = [...store.runs.values()].find((one) => ids.includes(one.request_id));
   if (run !== undefined) parts.push(element("a", { href: `#/run/${run.id}` }, say("play.both_sides")));
   return parts;
+}
+
+/**
+ * Returns a text that the agent or the gateway may have written: translated only if all of it is the gateway's.
+ * @param {string} text
+ */
+function wholly(text) {
+  const { known, own } = divided(text);
+  return own === "" ? known : text;
 }
 
 /**

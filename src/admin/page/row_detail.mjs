@@ -1,5 +1,6 @@
 // Explains one row: why it is what it is, which members differ, its raw bytes, and what the client holds after it.
 import { element, longText, put, table } from "./dom.mjs";
+import { translated } from "./gateway_texts.mjs";
 import { wordsOf } from "./gateway_words.mjs";
 import { compareMembers, jsonText, readJson } from "./json_members.mjs";
 import { say, sayName } from "./messages.mjs";
@@ -29,7 +30,7 @@ export function whyOf(row, part, { released }, goTo) {
   const facts = [
     ["time", duration(row.at_ms)],
     ["canonical", canonical.join(", ")],
-    ["seed", seed],
+    ["seed", seed && translated(seed)],
   ];
   return [
     element(

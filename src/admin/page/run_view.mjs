@@ -54,6 +54,15 @@ export async function showRun(main, store, id, signal) {
   }
 }
 
+/**
+ * Returns how much of the agent's stream is kept, and how much is not.
+ * @param {RunDetail} run
+ */
+function recordedOf({ kept_bytes: kept, missed_bytes: missed }) {
+  if (missed === 0) return bytes(kept);
+  return element("span", { class: "missed" }, say("run.missed", { kept: bytes(kept), missed: bytes(missed) }));
+}
+
 class RunView {
   #book = new RowBook();
   /**
@@ -377,6 +386,7 @@ class RunView {
       bytes: `${bytes(run.bytes_in)} \u2192 ${bytes(run.bytes_out)}`,
       repairs: count(run.repairs),
       losses: count(run.losses),
+      recorded: recordedOf(run),
       thread: run.thread_id || "\u2013",
       run: run.run_id || "\u2013",
     };

@@ -4,6 +4,7 @@ import { filterBox } from "./filter_box.mjs";
 import { parseFilter } from "./filter.mjs";
 import { captureControls } from "./capture.mjs";
 import { divided, translated } from "./gateway_texts.mjs";
+import { inEnglish } from "./gateway_words.mjs";
 import { say, sayName } from "./messages.mjs";
 import { bytes, clock, count, duration } from "./numbers.mjs";
 import { VirtualList } from "./virtual_list.mjs";
@@ -33,6 +34,7 @@ export const RUN_LANGUAGE = {
     duration: { number: ({ duration_ms: ms }) => ms },
     repairs: { number: ({ repairs }) => repairs },
     losses: { number: ({ losses }) => losses },
+    missed: { number: ({ missed_bytes: missed }) => missed },
     thread: { texts: ({ thread_id: id }) => [id] },
     run: { texts: ({ run_id: id }) => [id] },
     request: { texts: ({ request_id: id }) => [id] },
@@ -75,20 +77,25 @@ const kept = { filter: "", sort: "started", descending: true, selected: -1, top:
 /** @param {RunSummary} run */
 function outcomeText(run) {
   const words = run.state === "running" ? say("state.running") : sayName("outcome", run.outcome ?? "");
-  const why = [run.code, messageOf(run)].filter(Boolean).join(": ");
+  const { known, own } = messageOf(run);
+  const why = [run.code, known].filter(Boolean).join(": ");
   return element(
     "span",
     {},
     element("span", { class: `level ${levelOf(run)}` }, badge(levelOf(run)), element("b", {}, words)),
-    why !== "" && element("span", { class: "second" }, oneLine(why, MOST_OF_CAUSE)),
+    why + own !== "" && element("span", { class: "second" }, oneLine(why, MOST_OF_CAUSE),
+      own !== "" && " ", own !== "" && inEnglish(oneLine(own, MOST_OF_CAUSE))),
   );
 }
 
-/** @param {RunSummary} run */
+/**
+ * Returns the message of a run; what the page has no words for stands behind what its code means.
+ * @param {RunSummary} run
+ */
 function messageOf({ outcome, message, explanation }) {
-  if (outcome === "agent_error" || message === null) return message;
+  if (outcome === "agent_error" || message === null) return { known: message ?? "", own: "" };
   const { known, own } = divided(message);
-  return own === "" ? known : [translated(explanation ?? ""), own].filter(Boolean).join(" ");
+  return { known: own === "" ? known : translated(explanation ?? ""), own };
 }
 
 /** @param {keyof LEVEL_SIGNS} level */

@@ -4,7 +4,7 @@ import { say, sayName } from "./messages.mjs";
 import { bytes, count, duration } from "./numbers.mjs";
 import { SecretMask } from "./secrets.mjs";
 import { visible } from "./visible_text.mjs";
-import { detailOf } from "./waterfall.mjs";
+import { partsOfDetail } from "./waterfall.mjs";
 
 /** @typedef {import("./api.mjs").RunDetail} RunDetail */
 
@@ -64,26 +64,27 @@ export function quote(word) {
 export function reportOf(run, book, verdict) {
   const mask = new SecretMask();
   const facts = [
-    ["route", run.route],
-    ["agent", run.agent],
-    ["client", run.client],
-    ["outcome", run.outcome ?? run.state],
-    ["code", run.code ?? "-"],
-    ["run", run.run_id],
-    ["thread", run.thread_id],
-    ["request", run.request_id],
-    ["started", new Date(run.started_ms).toISOString()],
-    ["duration", duration(run.duration_ms)],
-    ["first event", duration(run.first_event_ms)],
-    ["events", `${count(run.events_in)} in, ${count(run.events_out)} out`],
-    ["bytes", `${bytes(run.bytes_in)} in, ${bytes(run.bytes_out)} out`],
-    ["repairs", count(run.repairs)],
-    ["losses", count(run.losses)],
+    [say("column.route"), run.route],
+    [say("side.agent"), run.agent],
+    [say("side.client"), run.client],
+    [say("column.outcome"), run.outcome ?? run.state],
+    [say("column.code"), run.code ?? "-"],
+    [say("column.run"), run.run_id],
+    [say("column.thread"), run.thread_id],
+    [say("column.request"), run.request_id],
+    [say("column.started"), new Date(run.started_ms).toISOString()],
+    [say("column.duration"), duration(run.duration_ms)],
+    [say("column.first"), duration(run.first_event_ms)],
+    [say("column.events"), `${count(run.events_in)} \u2192 ${count(run.events_out)}`],
+    [say("column.bytes"), `${bytes(run.bytes_in)} \u2192 ${bytes(run.bytes_out)}`],
+    [say("column.repairs"), count(run.repairs)],
+    [say("column.losses"), count(run.losses)],
+    [say("column.recorded"), `${bytes(run.kept_bytes)} / ${bytes(run.kept_bytes + run.missed_bytes)}`],
     ...Object.entries(run.settings).map(([name, value]) => [name, String(value)]),
   ];
   const timeline = run.timeline.map(
     ({ at_ms: at, name, detail, times = 1 }) =>
-      `- ${duration(at)} ${sayName("moment", name)}${times > 1 ? ` ×${times}` : ""}${detail ? `: ${plain(mask.maskSentence(detailOf(name, detail)))}` : ""}`,
+      `- ${duration(at)} ${sayName("moment", name)}${times > 1 ? ` ×${times}` : ""}${detail ? `: ${plain(mask.maskSentence(detailTextOf(name, detail)))}` : ""}`,
   );
   const rows = book.remarkable.slice(0, MOST_ROWS).flatMap((row) => rowReport(row, run.mode, mask));
   const sentences = verdict.map(({ text }) => `- ${plain(mask.maskId(text))}`);
@@ -114,13 +115,21 @@ export function reportOf(run, book, verdict) {
 }
 
 /**
+ * @param {string} name
+ * @param {string} detail
+ */
+function detailTextOf(name, detail) {
+  return partsOfDetail(name, detail).map(({ text }) => text).join("");
+}
+
+/**
  * @param {import("./api.mjs").Row} row
  * @param {string} mode
  * @param {SecretMask} mask
  */
 function rowReport({ n, at_ms, agent, client, cause, repairs, losses, note, id_change: ids }, mode, mask) {
   const types = `${agent?.type ?? "-"} \u2192 ${client.map(({ type }) => type).join(", ") || "-"}`;
-  const lines = [`### ${n}. ${plain(types)} (${cause}, ${duration(at_ms)})`, ""];
+  const lines = [`### ${n}. ${plain(types)} (${sayName("cause", cause)}, ${duration(at_ms)})`, ""];
   for (const { label, help, rule } of [...losses, ...repairs])
     lines.push(`- \`${label}\`: ${plain(translated(help))}${rule ? ` (${say("detail.rule")} ${plain(translated(rule))})` : ""}`);
   if (ids !== undefined) lines.push(`- ${plain(mask.maskId(say("detail.id_change", ids)))}`);

@@ -40,12 +40,7 @@ export function verdictOf(run, book) {
     ...[...book.losses.values()].slice(0, MOST_OF_A_KIND).map((tally) => findingSentence("loss", tally)),
     ...[...book.repairs.values()].slice(0, MOST_OF_A_KIND).map((tally) => findingSentence("repair", tally)),
     ...more(book),
-    ...book.noted
-      .slice(0, 2)
-      .map(
-        ({ n, note }) =>
-          /** @type {Sentence} */ ({ level: "warning", text: say("verdict.note", { note: translated(note ?? "") }), row: n }),
-      ),
+    ...book.noted.slice(0, 2).map(noteSentence),
     ...waits(book, run),
     ...incomplete(run, book),
   ];
@@ -81,6 +76,16 @@ function endOf(run, book) {
   const end = { level, text: text.filter(Boolean).join(say("verdict.between")), row: made?.n ?? book.rows.at(-1)?.n };
   // What the page has no words for stands beneath, as the gateway wrote it.
   return words.own === "" ? [end] : [end, { level: "plain", text: say("verdict.own_words", { message: words.own }), own: words.own }];
+}
+
+/**
+ * @param {import("./api.mjs").Row} row
+ * @returns {Sentence}
+ */
+function noteSentence({ n, note }) {
+  const { known, own } = divided(note ?? "");
+  if (own === "") return { level: "warning", text: say("verdict.note", { note: known }), row: n };
+  return { level: "warning", text: say("verdict.own_words", { message: own }), own, row: n };
 }
 
 /**
@@ -168,7 +173,7 @@ function waits({ longestWait, largest, rows }, { missed_bytes: missed, client_wa
  * @param {RowBook} book
  * @returns {Sentence[]}
  */
-function incomplete({ missed_bytes, withheld, mode, body_form: form }, { isGone }) {
+function incomplete({ missed_bytes, withheld, mode, body_form: form }, { isGone, rows }) {
   /** @type {Sentence[]} */
   const sentences = [];
   if (form) sentences.push({ level: "plain", text: say("verdict.body_form", { form: translated(form) }) });
@@ -176,7 +181,7 @@ function incomplete({ missed_bytes, withheld, mode, body_form: form }, { isGone 
     const key = withheld ? "verdict.withheld" : "verdict.missed_bytes";
     sentences.push({ level: "warning", text: say(key, { size: bytes(missed_bytes) }) });
   }
-  if (isGone) sentences.push({ level: "warning", text: say("verdict.evicted") });
+  if (isGone) sentences.push({ level: "warning", text: say("verdict.evicted", { n: count(rows.length) }) });
   if (mode === "events") sentences.push({ level: "plain", text: say("verdict.mode_events") });
   return sentences;
 }

@@ -1,6 +1,7 @@
 // Draws where the time of a run went: a strip of all events over time, and each moment with its bar.
 import { drawing, element } from "./dom.mjs";
-import { translated } from "./gateway_texts.mjs";
+import { partsOf, translated } from "./gateway_texts.mjs";
+import { nodesOf } from "./gateway_words.mjs";
 import { count, duration } from "./numbers.mjs";
 import { say, sayName } from "./messages.mjs";
 
@@ -103,18 +104,21 @@ function kindOf(name) {
 }
 
 /**
- * Returns what the gateway says of a moment, in the reader's language: a verdict with what it required, an outcome, or
- * a text.
+ * Returns what the gateway writes of a moment: a verdict with what it required, an outcome, or a text.
  * @param {string} name
  * @param {string} detail
+ * @returns {import("./gateway_texts.mjs").Part[]}
  */
-export function detailOf(name, detail) {
-  if (name === "end") return sayName("outcome", detail);
+export function partsOfDetail(name, detail) {
+  const known = (/** @type {string} */ text) => ({ isKnown: true, text });
+  if (name === "end") return [known(sayName("outcome", detail))];
   const [, verdict, what] = /^(passed|refused): (.*)$/s.exec(detail) ?? [];
-  if (verdict === undefined) return translated(detail);
-  const known = translated(what);
-  const wants = known === what ? what.split("; ").map(translated).join("; ") : known;
-  return `${sayName("verdict.gate", verdict)} ${wants}`;
+  if (verdict === undefined) return partsOf(detail);
+  const each = what.split("; ").map(partsOf);
+  // A requirement may have a semicolon of its own.
+  const isWhole = each.flat().some(({ isKnown }) => !isKnown) && translated(what) !== what;
+  const wants = isWhole ? partsOf(what) : each.flatMap((parts, at) => (at > 0 ? [known("; "), ...parts] : parts));
+  return [known(`${sayName("verdict.gate", verdict)} `), ...wants];
 }
 
 /**
@@ -137,7 +141,7 @@ export function waterfall(timeline, total) {
         height: 10,
       }),
     );
-    const what = [often, detailOf(name, detail ?? "")].filter(Boolean).join(" ");
+    const what = element("span", {}, often && `${often} `, ...nodesOf(partsOfDetail(name, detail ?? "")));
     const cells = [sayName("moment", name), duration(at), duration(until - at), what, bar];
     return element(
       "tr",
