@@ -310,17 +310,19 @@ async fn report_unknown_run(request: &TapRequest, id: &str, filter: &TapFilter) 
     if found > 0 {
         return Ok(found);
     }
-    let latest = runs.iter().rev().take(SHOWN_RUNS).map(|run| format!("#{} {}", run.id, run.run_id));
-    let kept = match latest.collect::<Vec<_>>().join(", ") {
-        latest if latest.is_empty() => "none is kept".to_owned(),
-        latest => format!("the latest are {latest}"),
-    };
-    let id = escape_text(id);
+    let latest: Vec<_> = runs.into_iter().rev().take(SHOWN_RUNS).collect();
     if request.kept {
-        return Err(CliExit::Problems.failure(format_args!("no kept run is `{id}`; {kept}")));
+        return Err(CliExit::Problems.failure(describe_unknown_run(id, "", &latest)));
     }
-    print_error(format_args!("no kept run is `{id}`; waiting for it; {kept}"));
+    print_error(describe_unknown_run(id, " waiting for it;", &latest));
     Ok(0)
+}
+
+/// Names runs that are kept in place of an unknown one. Clients choose their ids.
+fn describe_unknown_run(id: &str, next: &str, latest: &[&RunLine]) -> String {
+    let latest = latest.iter().map(|run| format!("#{} {}", run.id, run.run_id)).collect::<Vec<_>>().join(", ");
+    let kept = if latest.is_empty() { "none is kept".to_owned() } else { format!("the latest are {latest}") };
+    escape_text(&format!("no kept run is `{id}`;{next} {kept}"))
 }
 
 /// A run whose end has not been shown.
@@ -421,5 +423,20 @@ impl TapOutput<'_> {
             }
             None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_of_clients_draw_nothing_where_a_run_is_unknown() {
+        let run = RunLine { id: 4, run_id: "\x1b[2Jr\u{202e}4".to_owned(), ..RunLine::default() };
+        assert_eq!(
+            describe_unknown_run("\x1b]0;x", " waiting for it;", &[&run]),
+            "no kept run is `␛]0;x`; waiting for it; the latest are #4 ␛[2Jr<U+202E>4"
+        );
+        assert_eq!(describe_unknown_run("9", "", &[]), "no kept run is `9`; none is kept");
     }
 }

@@ -206,6 +206,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn frames_draw_nothing_on_a_terminal_and_are_whole_on_a_pipe() {
+        let data = Some("{\"a\":\"\u{9b}2J\"}".to_owned());
+        let event = EventLine { data, event_line: Some("\x1b[2J".to_owned()), ..EventLine::default() };
+        let row = RowLine { agent: Some(event), ..RowLine::default() };
+        for (is_terminal, expected) in [
+            (true, "event: ␛[2J\ndata: {\"a\":\"<U+009B>2J\"}\n\n"),
+            (false, "event: \x1b[2J\ndata: {\"a\":\"\u{9b}2J\"}\n\n"),
+        ] {
+            let frames = FrameWriter::new(TapSide::Agent, is_terminal).format_frames(&row);
+            assert_eq!(String::from_utf8_lossy(&frames), expected);
+        }
+    }
+
+    #[test]
     fn event_streams_of_runs_do_not_mix() {
         let mut frames = FrameWriter::new(TapSide::Agent, false);
         let mut out = Vec::new();

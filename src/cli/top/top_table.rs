@@ -296,4 +296,26 @@ a         1   2.5      0          -    -      9       2        0  client_gone 2 
         assert_eq!(ids, ["#1", "#3", "#2"]);
         assert_eq!((rows[0][1].as_str(), run_rows(&[run(1, "running")], "none").len()), ("␛[2J", 0));
     }
+
+    #[test]
+    fn names_that_agents_and_callers_choose_draw_nothing() {
+        let hostile = || "\x1b[2J\u{202e}".to_owned();
+        let run = RunLine {
+            route: "a\x1b".to_owned(),
+            caller: Some(hostile()),
+            outcome: Some("client_gone".to_owned()),
+            code: Some(hostile()),
+            ..RunLine::default()
+        };
+        let text = "diglot_streams_active{route=\"a\x1b\"} 1\ndiglot_streams_total{route=\"a\x1b\",outcome=\"client_gone\"} 2\n";
+        let now = TopSample::new(Instant::now(), &parse_metrics(text));
+        let window = SampleWindow { now: &now, recent: None, earlier: None };
+        let routes = route_rows(window, std::slice::from_ref(&run), "", SortOrder::default());
+        let (route, often) = (&routes[0][0], routes[0].last().expect("the last column"));
+        assert_eq!((route.as_str(), often.as_str()), ("a␛", "client_gone 2 (␛[2J<U+202E>)"));
+        let runs = run_rows(&[run], "");
+        for part in ["␛[2J<U+202E>", "client_gone ␛[2J<U+202E>"] {
+            assert!(runs[0].iter().any(|one| one == part), "{part}: {runs:?}");
+        }
+    }
 }

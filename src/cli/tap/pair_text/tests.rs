@@ -190,6 +190,7 @@ fn hostile_rows_stay_in_their_columns() {
         client: vec![event("A", &hostile), event(&hostile, "{}"), EventLine::default()],
         cause: "changed".to_owned(),
         note: Some(hostile.clone()),
+        kept: vec!["a \x1b[2J \u{202e} b".to_owned()],
         ..RowLine::default()
     };
     let run =
@@ -202,6 +203,23 @@ fn hostile_rows_stay_in_their_columns() {
             assert!(text_width(&line) <= columns, "{columns}: {line}");
             assert!(!line.chars().any(char::is_control) && !line.contains('\u{202e}'), "{line}");
         }
+    }
+}
+
+#[test]
+fn hostile_ends_and_refusals_draw_nothing() {
+    let hostile = "a \x1b[2J\x1b]0;x\x07 \u{202e}\u{9b}5A";
+    let text = PairText { columns: 80, colored: false, side: TapSide::Both };
+    let mut counts = RunCounts::default();
+    let large = "x".repeat(LARGE_BYTES + 1);
+    counts.add(&RowLine { at_ms: 2 * LONG_WAIT_MS, agent: Some(event(hostile, &large)), ..RowLine::default() });
+    let own = || Some(hostile.to_owned());
+    let run = RunLine { outcome: own(), code: own(), message: own(), body_form: own(), ..RunLine::default() };
+    let mut lines = text.format_end(&run, &counts);
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    lines.push(text.format_refusals(hostile, 1));
+    for line in lines {
+        assert!(line.contains('␛') && !line.chars().any(char::is_control) && !line.contains('\u{202e}'), "{line}");
     }
 }
 
