@@ -76,9 +76,11 @@ const STORIES = [
     rows: () => [failed(18, "upstream_status", "The agent answered with the status 401.")] },
   { name: "limit", missed: 3_456_000, outcome: "limited", code: "run_limit_reached", message: "The run reached a limit.",
     rows: () => [started(), opened(12), firstText(20, "On and on"), ...Array.from({ length: 20 }, (_, at) => text(30 + at * 9, ` and on ${at}`)), failed(240, "run_limit_reached", "The run reached a limit.")] },
-  { name: "hostile", rows: () => [started(), opened(12),
+  { name: "hostile", outcome: "agent_error", code: HOSTILE, message: HOSTILE, rows: () => [started(), opened(12),
     row(20, "changed", { type: "BUSINESS_DATA_CONTENT", messageId: HOSTILE, delta: HOSTILE }, [{ type: "TEXT_MESSAGE_CONTENT", messageId: HOSTILE, delta: HOSTILE, extra: { [HOSTILE]: HOSTILE } }],
-      { note: HOSTILE, repairs: [{ label: "malformed_frame", help: HOSTILE }], losses: [finding("text_not_shown")] }),
+      { note: HOSTILE, repairs: [{ label: "malformed_frame", help: HOSTILE }], losses: [finding("text_not_shown")], seed: HOSTILE,
+        kept: [HOSTILE], carried: [{ names: [HOSTILE], in: HOSTILE }], id_change: { before: "m1", after: HOSTILE } }),
+    row(22, "dropped", { type: "TEXT_MESSAGE_END", messageId: "m3" }, [], { losses: [finding("after_terminal")], id_change: { before: "m2", after: "m3" } }),
     row(25, "changed", { type: HOSTILE, id: 12345678901234567890n.toString() }, [{ type: "RAW", event: HOSTILE }]),
     row(28, "changed", '{"type":"CUSTOM","id":12345678901234567891}', [{ type: "CUSTOM", id: 12345678901234567000 }]), finished(34), ended(35)] },
 ];
@@ -149,6 +151,7 @@ export function summaryOf(id, now) {
   const { rows, sizes } = (measured[id] ??= measure(id, story));
   const [agent, client] = story === undefined && id !== LONG_RUN ? DIALECTS[id % DIALECTS.length] : DIALECTS[0];
   const events = id === LONG_RUN ? 100_000 : rows.filter((one) => one.agent).length || 9;
+  const hostile = story?.name === "hostile" ? { caller: HOSTILE, thread_id: HOSTILE, run_id: HOSTILE, request_id: HOSTILE, body_form: HOSTILE } : {};
   return {
     id, route: story?.name === "hostile" ? HOSTILE : ROUTES[id % ROUTES.length], caller: id % 3 === 0 ? null : ["alice", "bob", "build-bot"][id % 3],
     client, agent, thread_id: `t${id % 700}`, run_id: `r-${id}`, request_id: `req-${id.toString(16)}`, mode: id % 11 === 0 ? "events" : "full",
@@ -157,7 +160,7 @@ export function summaryOf(id, now) {
     message: story?.message ?? null, events_in: events, events_out: id === LONG_RUN ? 100_001 : rows.reduce((all, one) => all + one.client.length, 0) || 10,
     bytes_in: sizes.in || events * 110, bytes_out: sizes.out || events * 131, first_event_ms: story?.name === "refused" ? null : rows[0]?.at_ms ?? 5 + (id % 400),
     duration_ms: id === LONG_RUN ? 300_000 : rows.at(-1)?.at_ms ?? 45 + (id % 3_000), repairs: rows.reduce((all, one) => all + one.repairs.length, 0),
-    losses: rows.reduce((all, one) => all + one.losses.length, 0), types: typesOf(id, rows), kept_bytes: 2_100, missed_bytes: story?.missed ?? 0,
+    losses: rows.reduce((all, one) => all + one.losses.length, 0), types: typesOf(id, rows), kept_bytes: 2_100, missed_bytes: story?.missed ?? 0, ...hostile,
   };
 }
 
@@ -173,6 +176,7 @@ export function detailOf(id, now) {
     ...(first > 5_000 ? [{ at_ms: 2_002, name: "keep_alive", detail: "0 bytes so far", times: 4, until_ms: 8_002 }] : []),
     { at_ms: Math.max(9, first - 1), name: "first_byte", detail: null }, { at_ms: summary.duration_ms, name: "end", detail: summary.outcome },
   ];
+  if (id === STORY_IDS.hostile) timeline.splice(3, 0, { at_ms: 0.5, name: HOSTILE, detail: HOSTILE }, { at_ms: 0.5, name: "authorize", detail: `passed: ${HOSTILE}` });
   const settings = { guard: "repair", agent_framing: "sse", client_framing: "sse", strip: [], interrupt_tool: null };
   const messages = [{ id: "u1", role: "user", content: "部署应用 please <b>now</b>" }];
   const requests = summary.mode !== "full" ? { client_head: null, client: null, agent_head: null, agent: null } : {

@@ -201,13 +201,36 @@ test("compares ids digit by digit", WITH_FIXTURES, async () => {
 test("draws nothing of what a hostile agent says", WITH_FIXTURES, async () => {
   const { page, close } = await open(`#/run/${STORY_IDS.hostile}`);
   await page.waitForSelector(".row-line[aria-selected=true]");
-  for (const key of ["r", "r", "m", "2", "3", "1", "b"]) await page.keyboard.press(key);
-  const { text, images, scripts } = await page.evaluate(() => ({
-    text: document.body.innerText, images: document.images.length, scripts: document.scripts.length,
-  }));
-  assert.deepEqual([images, scripts], [0, 1]);
-  assert.match(text, /<img src=x onerror="alert\(1\)">.*⟨ESC⟩\[2J.*⟨U\+202E⟩evil/s);
-  assert.doesNotMatch(text, /[\u0000-\u0008\u001b\u202a-\u202e\u2066-\u2069\ufeff]/);
+  /** Returns all texts that are drawn or read out, and what they did. */
+  const drawn = () => page.evaluate(() => {
+    const attributes = [...document.querySelectorAll("*")].flatMap((one) => [...one.attributes].map(({ value }) => value));
+    const fields = [...document.querySelectorAll("textarea")].map(({ value }) => value);
+    return { text: [document.title, document.body.innerText, ...attributes, ...fields].join("\n"), images: document.images.length,
+      scripts: document.scripts.length, wide: document.documentElement.scrollWidth };
+  });
+  for (const key of ["n", "r", "r", "m", "2", "3", "1", "b", "Escape", "Escape", "Escape", "/"]) {
+    await page.keyboard.press(key);
+    if (key === "/") await page.keyboard.type("caller:");
+    await page.waitForTimeout(50);
+    const { text, images, scripts, wide } = await drawn();
+    assert.deepEqual([images, scripts, wide], [0, 1, 1280], key);
+    assert.match(text, /<img src=x onerror="?\\?"?alert\\?\(1\\?\)/, key);
+    assert.match(text, /⟨ESC⟩.*⟨U\+202E⟩evil/s, key);
+    assert.doesNotMatch(text, /[\u0000-\u0008\u001b\u202a-\u202e\u2066-\u2069\ufeff]/, key);
+  }
+  await close();
+});
+
+test("shows the id that an agent changed in its row, its cause and the report", WITH_FIXTURES, async () => {
+  const change = /The agent probably changed the id from `m2` to `m3`: `m3` has no start, and `m2` was open\./;
+  const { page, close } = await open(`#/run/${STORY_IDS.hostile}`);
+  await page.waitForSelector(".row-line[aria-selected=true]");
+  const line = page.locator(".row-line.dropped", { hasText: "m3" });
+  assert.match(await line.innerText(), change);
+  await line.click();
+  await shows(page, ".detail .panel", change);
+  await page.keyboard.press("b");
+  assert.match((await page.locator("dialog textarea").inputValue()).replaceAll("\\", ""), change);
   await close();
 });
 

@@ -84,7 +84,7 @@ export function reportOf(run, book, verdict) {
   ];
   const timeline = run.timeline.map(
     ({ at_ms: at, name, detail, times = 1 }) =>
-      `- ${duration(at)} ${sayName("moment", name)}${times > 1 ? ` ×${times}` : ""}${detail ? `: ${plain(mask.maskSentence(detailTextOf(name, detail)))}` : ""}`,
+      `- ${duration(at)} ${plain(sayName("moment", name))}${times > 1 ? ` ×${times}` : ""}${detail ? `: ${plain(mask.maskSentence(detailTextOf(name, detail)))}` : ""}`,
   );
   const rows = book.remarkable.slice(0, MOST_ROWS).flatMap((row) => rowReport(row, run.mode, mask));
   const sentences = verdict.map(({ text }) => `- ${plain(mask.maskId(text))}`);
