@@ -99,15 +99,20 @@ async fn require_own_site(State(guard): State<InspectorGuard>, request: Request,
 }
 
 /// Returns whether the host is a loopback address or `localhost`, and the origin, if there is one, the same. Any port
-/// will do, since `ssh -L` and `kubectl port-forward` change it.
+/// will do, since `ssh -L` and `kubectl port-forward` change it. Each stands there once: of two, the page's browser could
+/// mean the other.
 fn is_own_site(headers: &HeaderMap) -> bool {
-    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
-    let Some(host) = text(header::HOST) else { return false };
+    let only = |name| {
+        let mut values = headers.get_all(name).iter();
+        values.next().filter(|_| values.next().is_none()).and_then(|value| value.to_str().ok())
+    };
+    let Some(host) = only(header::HOST) else { return false };
+    let is_port = |port: &str| !port.starts_with('+') && port.parse::<u16>().is_ok();
     let is_loopback = host == "localhost"
-        || host.rsplit_once(':').is_some_and(|(name, port)| name == "localhost" && port.parse::<u16>().is_ok())
+        || host.rsplit_once(':').is_some_and(|(name, port)| name == "localhost" && is_port(port))
         || host.parse::<SocketAddr>().is_ok_and(|address| address.ip().is_loopback())
         || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
-    is_loopback && (!headers.contains_key(header::ORIGIN) || text(header::ORIGIN) == Some(&format!("http://{host}")))
+    is_loopback && (!headers.contains_key(header::ORIGIN) || only(header::ORIGIN) == Some(&format!("http://{host}")))
 }
 
 #[cfg(test)]
@@ -126,6 +131,12 @@ mod tests {
             ("127.0.0.1:8789", Some("null"), false),
             ("evil.example:8789", None, false),
             ("localhost.evil.example:8789", None, false),
+            ("localhost:+80", None, false),
+            ("localhost:", None, false),
+            ("0.0.0.0:8789", None, false),
+            ("[::ffff:127.0.0.1]:8789", None, false),
+            ("127.1:8789", None, false),
+            ("2130706433", None, false),
             ("127.0.0.1.evil.example", None, false),
             ("10.0.0.1:8789", None, false),
         ] {
@@ -137,6 +148,14 @@ mod tests {
             assert_eq!(is_own_site(&headers), expected, "{host} {origin:?}");
         }
         assert!(!is_own_site(&HeaderMap::new()), "without a host");
+        for (name, value) in [(header::HOST, "evil.example"), (header::ORIGIN, "http://evil.example")] {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::HOST, HeaderValue::from_static("127.0.0.1:8789"));
+            headers.insert(header::ORIGIN, HeaderValue::from_static("http://127.0.0.1:8789"));
+            assert!(is_own_site(&headers));
+            headers.append(name, HeaderValue::from_static(value));
+            assert!(!is_own_site(&headers), "two values of {headers:?}");
+        }
     }
 
     #[test]

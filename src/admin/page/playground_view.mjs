@@ -38,7 +38,8 @@ export async function showPlayground(main, store, signal) {
   const settings = settingsOf(routes);
   const chat = chatPane();
   const side = sidePane();
-  put(main, element("section", { class: "playground", "aria-label": say("play.title") }, settings.root,
+  put(main, element("section", { class: "playground", "aria-label": say("play.title") },
+    element("h1", { class: "unseen" }, say("play.title")), settings.root,
     element("div", { class: "play-panes" }, chat.root, side.root)));
   const draw = () => {
     settings.draw();

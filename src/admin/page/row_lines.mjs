@@ -54,7 +54,7 @@ export function drawLine(row, part) {
   return element(
     "div",
     { class: `row-line ${row.cause} ${first ? "first" : "further"}` },
-    element("span", { class: "c-n number", role: "rowheader" }, first && count(row.n)),
+    element("span", { class: "c-n number", role: first ? "rowheader" : "gridcell" }, first && count(row.n)),
     element("span", { class: "c-at number", role: "gridcell" }, first && duration(row.at_ms)),
     element("span", { class: "c-agent", role: "gridcell" }, ...(first ? sideOf(row.agent, members.agent) : [])),
     element("span", { class: "c-cause", role: "gridcell" }, ...(first ? causeOf(row) : [])),

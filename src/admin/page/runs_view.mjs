@@ -213,6 +213,7 @@ export function showRuns(main, store, signal) {
     element(
       "section",
       { class: "runs", "aria-label": say("runs.title") },
+      element("h1", { class: "unseen" }, say("runs.title")),
       element("div", { class: "tools" }, filter.root, pause, status),
       list.root,
       empty,

@@ -60,6 +60,7 @@ export function showThroughput(main, signal) {
     element(
       "section",
       { class: "throughput", "aria-label": say("throughput.title") },
+      element("h1", { class: "unseen" }, say("throughput.title")),
       element("div", { class: "tools" }, pause, status),
       numbers,
       element("div", { class: "cards" }, explainCard(signal), checkCard(signal)),

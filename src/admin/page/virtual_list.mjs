@@ -47,7 +47,7 @@ export class VirtualList {
     this.onSelect = onSelect;
     this.space = element("div", { class: "space", role: "rowgroup" });
     this.noted = element("p", { class: "list-note", hidden: true });
-    this.scroller = element("div", { class: "scroller", role: "presentation" }, this.noted, this.space);
+    this.scroller = element("div", { class: "scroller", role: "presentation", tabindex: "-1" }, this.noted, this.space);
     this.root = element(
       "div",
       { class: "grid", role: "grid", tabindex: "0", "aria-label": label },
