@@ -365,7 +365,7 @@ test("marks on the Chinese page what the gateway has in English alone", WITH_FIX
   assert.match(report, /\| 路由 \| .*\| 首个事件 \| /s);
   await page.keyboard.press("Escape");
   await page.keyboard.press("3");
-  await shows(page, ".waterfall", /通过： chat：每个调用方在 1m 内 60 个请求，同时最多 10 个; 所有副本合计/);
+  await shows(page, ".waterfall", /通过：chat：每个调用方在 1m 内 60 个请求，同时最多 10 个；所有副本合计/);
   await page.keyboard.press("Escape");
   await page.waitForSelector(".runs");
   await page.locator("#run-filter").fill("code:upstream_truncated");
@@ -429,7 +429,7 @@ const VIEWS = {
   "run-copy": { place: `#/run/${STORY_IDS.truncated}`, ready: ".row-line[aria-selected=true]", keys: ["c"], parts: "dialog > *" },
   requests: { place: `#/run/${STORY_IDS.truncated}`, ready: ".row-line[aria-selected=true]", keys: ["2"] },
   timeline: { place: `#/run/${STORY_IDS["slow first byte"]}`, ready: ".row-line[aria-selected=true]", keys: ["3"] },
-  throughput: { place: "#/throughput", ready: ".cards .card" },
+  throughput: { place: "#/throughput", ready: ".cards .scroll" },
   help: { place: "", ready: ".space .run-line", keys: ["?"] },
 };
 
@@ -443,7 +443,9 @@ function overlaps(page, selector) {
   });
 }
 
-const VARIANTS = [[1280, false, "en-US"], [1280, true, "zh-CN"], [800, false, "zh-CN"], [800, true, "en-US"]];
+const VARIANTS = process.env.ALL_VARIANTS === undefined
+  ? [[1280, false, "en-US"], [1280, true, "zh-CN"], [800, false, "zh-CN"], [800, true, "en-US"]]
+  : [1280, 800].flatMap((width) => [false, true].flatMap((dark) => ["en-US", "zh-CN"].map((language) => [width, dark, language])));
 for (const [width, dark, language] of VARIANTS) {
   const variant = `${width}-${dark ? "dark" : "light"}-${language.slice(0, 2)}`;
   test(`fits at ${variant}`, WITH_FIXTURES, async () => {
@@ -459,6 +461,10 @@ for (const [width, dark, language] of VARIANTS) {
       if (name === "run") {
         const why = await page.locator(".detail .panel .lead").boundingBox();
         assert.ok(why !== null && why.y + why.height < 800, `the cause of the row is at ${why?.y}`);
+      }
+      if (name === "run-hostile") {
+        const list = await page.locator(".events .scroller").boundingBox();
+        assert.ok(list !== null && list.height > (width === 1280 ? 200 : 100), `the rows have ${list?.height} px`);
       }
       if (parts !== undefined) assert.deepEqual(await overlaps(page, parts), [], name);
       const wide = await page.evaluate(() => document.documentElement.scrollWidth);

@@ -101,6 +101,7 @@ export default {
 
   "verdict.title": "What happened",
   "verdict.between": " ",
+  "list.between": "; ",
   "verdict.row": "row {n}",
   "verdict.running": "The run is open: {in} {in|event|events} came from the agent, {out} went to the client.",
   "verdict.numbers": "{in} {in|event|events} came from the agent, {out} went to the client.",

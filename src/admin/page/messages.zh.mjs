@@ -102,6 +102,7 @@ export default {
 
   "verdict.title": "发生了什么",
   "verdict.between": "",
+  "list.between": "；",
   "verdict.row": "第 {n} 行",
   "verdict.running": "运行进行中：从智能体收到 {in} 个事件，向客户端发出 {out} 个。",
   "verdict.numbers": "从智能体收到 {in} 个事件，向客户端发出 {out} 个。",

@@ -55,6 +55,15 @@ export async function showRun(main, store, id, signal) {
 }
 
 /**
+ * Returns a name that a client chose, which can be of any length; the pointer shows all of it.
+ * @param {string | null} name
+ */
+function nameOf(name) {
+  if (!name) return "\u2013";
+  return name.length <= MOST_OF_NAME ? name : element("span", { title: name }, oneLine(name, MOST_OF_NAME));
+}
+
+/**
  * Returns how much of the agent's stream is kept, and how much is not.
  * @param {RunDetail} run
  */
@@ -378,7 +387,7 @@ class RunView {
     const { run } = this;
     const facts = {
       dialects: `${run.agent} \u2192 ${run.client}`,
-      caller: run.caller ?? "\u2013",
+      caller: nameOf(run.caller),
       started: clock(run.started_ms),
       duration: duration(run.duration_ms),
       first: duration(run.first_event_ms),
@@ -387,8 +396,8 @@ class RunView {
       repairs: count(run.repairs),
       losses: count(run.losses),
       recorded: recordedOf(run),
-      thread: run.thread_id || "\u2013",
-      run: run.run_id || "\u2013",
+      thread: nameOf(run.thread_id),
+      run: nameOf(run.run_id),
     };
     return element(
       "dl",

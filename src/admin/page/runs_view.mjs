@@ -83,8 +83,8 @@ function outcomeText(run) {
     "span",
     {},
     element("span", { class: `level ${levelOf(run)}` }, badge(levelOf(run)), element("b", {}, words)),
-    why + own !== "" && element("span", { class: "second" }, oneLine(why, MOST_OF_CAUSE),
-      own !== "" && " ", own !== "" && inEnglish(oneLine(own, MOST_OF_CAUSE))),
+    `${why}${own}` !== "" && element("span", { class: "second" }, oneLine(why, MOST_OF_CAUSE),
+      own !== "" && why !== "" && ": ", own !== "" && inEnglish(oneLine(own, MOST_OF_CAUSE))),
   );
 }
 

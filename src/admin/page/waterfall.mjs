@@ -117,8 +117,8 @@ export function partsOfDetail(name, detail) {
   const each = what.split("; ").map(partsOf);
   // A requirement may have a semicolon of its own.
   const isWhole = each.flat().some(({ isKnown }) => !isKnown) && translated(what) !== what;
-  const wants = isWhole ? partsOf(what) : each.flatMap((parts, at) => (at > 0 ? [known("; "), ...parts] : parts));
-  return [known(`${sayName("verdict.gate", verdict)} `), ...wants];
+  const wants = isWhole ? partsOf(what) : each.flatMap((parts, at) => (at > 0 ? [known(say("list.between")), ...parts] : parts));
+  return [known(sayName("verdict.gate", verdict) + say("verdict.between")), ...wants];
 }
 
 /**
@@ -141,7 +141,7 @@ export function waterfall(timeline, total) {
         height: 10,
       }),
     );
-    const what = element("span", {}, often && `${often} `, ...nodesOf(partsOfDetail(name, detail ?? "")));
+    const what = element("span", {}, often && often + say("verdict.between"), ...nodesOf(partsOfDetail(name, detail ?? "")));
     const cells = [sayName("moment", name), duration(at), duration(until - at), what, bar];
     return element(
       "tr",
