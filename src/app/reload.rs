@@ -76,8 +76,8 @@ impl ConfigSource {
     }
 
     pub(super) fn log_warnings(&self) {
-        for ConfigProblem { line, path, message, hint, .. } in &self.warnings {
-            internal_event::ConfigLintFound { line: *line, key: path, message, hint: hint.as_deref() }.emit();
+        for ConfigProblem { file, line, path, message, hint, .. } in &self.warnings {
+            internal_event::ConfigLintFound { file, line: *line, key: path, message, hint: hint.as_deref() }.emit();
         }
     }
 }

@@ -180,10 +180,12 @@ fn check_files(file: &Path, is_test: bool) -> Vec<CheckedFile> {
         }
         _ => {}
     }
-    let (problems, config) = admin::check_config(file, read);
+    let (mut problems, config) = admin::check_config(file, read);
     match config {
         Some(config) if is_test && !config.dialect_files.is_empty() => {
-            // Its warnings come before the examples of its files.
+            // Its warnings come before the examples of its files, and those of the files with these.
+            let is_of = |problem: &ConfigProblem, file: &PathBuf| problem.file == file.display().to_string();
+            problems.retain(|problem| !config.dialect_files.iter().any(|file| is_of(problem, file)));
             let own = CheckedFile { file: file.to_owned(), problems, ..CheckedFile::default() };
             let files = config.dialect_files.iter();
             let tested = files.map(|file| check_dialect_file(file, load::read_source(file), true));

@@ -43,7 +43,9 @@ pub(super) fn check(
         checker.lint_config(file, config);
     }
     let mut warnings = std::mem::take(&mut checker.warnings);
-    warnings.sort_by_key(|warning| (warning.line.unwrap_or(u64::MAX), warning.column));
+    // Those of the configuration come before those of its dialect files.
+    let is_of_other_file = |warning: &ConfigProblem| warning.file != source.name;
+    warnings.sort_by_key(|own| (is_of_other_file(own), own.file.clone(), own.line.unwrap_or(u64::MAX), own.column));
     checker.finish(config).map(|config| (config, warnings))
 }
 

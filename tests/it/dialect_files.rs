@@ -320,6 +320,26 @@ fn mistakes_name_their_file_and_line() {
     assert_eq!(text.matches("hint: ").count(), 1, "the route is not reported as well: {text}");
 }
 
+/// A configuration that names a dialect file has the warnings of the file, once, also where its examples are run.
+#[test]
+fn warnings_of_a_file_are_those_of_its_configuration_too() {
+    let file = TempFile::new(
+        "name: acme\nevents:\n  - when: {type: \"text.*\"}\n    emit: {type: TEXT_MESSAGE_CHUNK, delta: \"{text}\"}\n  - has: over\n    done: true\n",
+    );
+    let path = file.path().to_str().expect("UTF-8");
+    let route = "{path: /a, client: ag-ui, agent: acme, upstream: \"http://127.0.0.1:1\"}";
+    let config = TempFile::new(&format!("drain_timeout: 0s\ndialect_files: [{path}]\nroutes: [{route}]\n"));
+    let config_path = config.path().to_str().expect("UTF-8");
+    for arguments in [["check", "--strict"].as_slice(), &["check", "--strict", "--test"]] {
+        let output = run(&[arguments, &[config_path]].concat());
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let (first, second) = (text.find(":1:16: "), text.find(&format!("{path}:3:18: ")));
+        assert!(first.is_some() && first < second, "the configuration's own come first: {text}");
+        assert_eq!(text.matches("is compared as it is written: there are no patterns").count(), 1, "{text}");
+    }
+}
+
 /// An incomplete frame at the end is dropped, as for other agents, and the run is cut off.
 #[tokio::test]
 async fn a_cut_frame_does_not_reach_the_client() {

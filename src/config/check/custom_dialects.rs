@@ -86,6 +86,7 @@ impl ConfigChecker<'_> {
                     }
                     None => {
                         own_files.push((file.dialect.name.clone(), name));
+                        self.warnings.extend(file.warnings);
                         self.file_dialects.push(interner::intern_file_dialect(file.dialect));
                     }
                 },

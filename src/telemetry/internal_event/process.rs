@@ -34,12 +34,14 @@ log_events! {
 
     /// The configuration is valid but probably contains a mistake.
     warn ConfigLintFound<'a> {
+        /// the configuration, or a dialect file that it names
+        file: &'a str,
         line: Option<u64>,
         key: &'a str,
         /// without the values of environment variables
         message: &'a str,
         hint: Option<&'a str>,
-    } (line, key = sanitize(key), what = sanitize(message), hint = hint.map(sanitize)) "the configuration has a probable mistake";
+    } (file = sanitize(file), line, key = sanitize(key), what = sanitize(message), hint = hint.map(sanitize)) "the configuration has a probable mistake";
 
     /// The log filter from the environment is invalid; the default is used.
     warn LogFilterInvalid<'a> {
