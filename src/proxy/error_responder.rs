@@ -135,8 +135,11 @@ impl RunErrorWriter {
         let mut out = Vec::new();
         let mut stream = Stream::new(self.client, self.client, None, Default::default());
         stream.write_as(self.framing);
-        // A streaming client sees none of the response headers.
-        let message = format!("{} (request {request_id})", rejection.message_and_hint());
+        let mut message = rejection.message_and_hint();
+        // A streaming client sees none of the response headers. The message may have the id as a reference.
+        if !message.contains(&format!(": {request_id}.")) {
+            message += &format!(" (request {request_id})");
+        }
         stream.fail(rejection.kind.code(), &message, now_millis(), &mut out);
         responses::run_error_stream(rejection, out, self.framing)
     }

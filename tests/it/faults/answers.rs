@@ -118,6 +118,21 @@ async fn hides_the_text_of_an_agents_error_and_logs_it_masked() {
     }
 }
 
+/// A client of a stream sees no header, so the message has the id of the request: once.
+#[tokio::test]
+async fn names_the_request_once() {
+    for (route, status) in [("", "429 Too Many Requests"), (", agent_errors: pass", "429 Too Many Requests")] {
+        let more = "Content-Type: application/json\r\nRetry-After: 7\r\n";
+        let agent = Agent::with_response(response(status, more, r#"{"error":{"message":"Rate limit reached"}}"#));
+        let guard = format!("repair, errors: run_error{route}");
+        let setup = Setup { upstreams: &[agent.url()], guard: &guard, ..Setup::default() };
+        let gateway = Gateway::start(setup).await;
+        let answer =
+            send_request(gateway.data, post("/run", "X-Request-Id: q-429\r\nConnection: close\r\n", INPUT)).await;
+        assert_eq!(answer.text().matches("q-429").count(), 1, "{}", answer.text());
+    }
+}
+
 #[tokio::test]
 async fn passes_on_messages_of_validation_and_streams_if_configured() {
     for (status, kind, body, logged) in LEAKS {
