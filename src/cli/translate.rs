@@ -235,9 +235,14 @@ fn translate_request(arguments: &TranslatePlan<'_>) -> Result<CliExit, ReadStop>
             let downgraded = translated.losses[EventLoss::Downgraded as usize];
             if downgraded > 0 {
                 let places = with_plural(downgraded, "place");
-                print_error(format_args!(
-                    "{file}: left out content that older peers of {to} reject, in {places}; `pin` the peer's version to keep it"
-                ));
+                print_error(match arguments.to.dialect.mapping {
+                    Some(_) => format!(
+                        "{file}: left out content for which {to} has no form, in {places}; a dialect file keeps what one of the `rules` of its `each` is for"
+                    ),
+                    None => format!(
+                        "{file}: left out content that older peers of {to} reject, in {places}; `pin` the peer's version to keep it"
+                    ),
+                });
             }
             let hidden = EventLoss::ALL.iter().filter(|loss| loss.is_carried());
             let hidden = hidden.map(|loss| (loss.label(), translated.losses[*loss as usize]));

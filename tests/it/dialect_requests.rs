@@ -337,6 +337,18 @@ fn commands_show_where_a_request_goes() {
     assert!(found.contains(r#"got "/threads/t1/tools""#), "{found}");
 }
 
+/// Versions and `pin` are of the built-in dialects.
+#[test]
+fn content_without_a_form_is_named_with_the_file() {
+    let message = json!({"id": "s1", "role": "system", "content": "Be brief."});
+    let file = TempFile::new(&input("r1", &json!([message, question("u1", "Hi")])));
+    let done =
+        diglot().args(["translate", "--request", "--from", "ag-ui", "--to", "coze-chat"]).arg(file.path()).output();
+    let notes = String::from_utf8(done.expect("the binary starts").stderr).expect("UTF-8");
+    assert!(notes.contains("left out content for which coze-chat has no form, in 1 place;"), "{notes}");
+    assert!(!notes.contains("pin"), "{notes}");
+}
+
 /// Content is a text or a list of parts (AG-UI's `UserMessage`); a text may look like a list.
 #[test]
 fn texts_that_hold_lists_stay_texts() {
