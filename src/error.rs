@@ -198,6 +198,9 @@ rejections! {
     UpstreamDialect = 502 "upstream_dialect" [proxy_status: Some("http_protocol_error")],
         "The agent's events are not known to the gateway.",
         "Set `agent` of the route to the agent's own dialect: `diglot detect` names that of a recording.";
+    UpstreamConversationLost = 410 "upstream_conversation_lost" [proxy_status: Some("http_request_error")],
+        "The agent no longer knows this conversation: the next message begins a new one.",
+        "Send the message again. The agent knows the earlier messages only if its request has them.";
     UpstreamReset = 502 "upstream_reset" [proxy_status: Some("connection_terminated")],
         "The connection to the agent broke.", "Run it again; see the agent's own log for why it stopped.";
     ProtocolViolation = 502 "protocol_violation" [proxy_status: Some("http_protocol_error")],
@@ -437,6 +440,13 @@ mod tests {
                 );
             assert_eq!(kind.proxy_status().is_some(), agents, "{kind:?}");
         }
+    }
+
+    /// The core cannot import this table, and has this error within a stream.
+    #[test]
+    fn a_lost_conversation_has_one_code_and_one_text() {
+        let kind = RejectionKind::UpstreamConversationLost;
+        assert_eq!((kind.code(), kind.text()), crate::dialect::CONVERSATION_GONE);
     }
 
     /// The core cannot import this table, so the dialects' aliases for our codes are checked here.

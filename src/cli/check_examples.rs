@@ -5,7 +5,7 @@ use super::stream_failure;
 use crate::codec::sse::SseLimits;
 use crate::config::dialect_file::{DialectExample, DialectFile, ExampleInput};
 use crate::config::{ConfigProblem, intern_file_dialect};
-use crate::dialect::{AG_UI, PeerDialect, ThreadState, ThreadValues};
+use crate::dialect::{AG_UI, PeerDialect, ThreadChange, ThreadState, ThreadValues};
 use crate::error::RejectionKind;
 use crate::event::{EventType, Field, Json};
 use crate::proxy;
@@ -95,7 +95,8 @@ fn find_difference(
             (expected, run.events)
         }
         ExampleInput::Answer { status, media_type, body, events } => {
-            (values(events), explain_answer(*status, media_type, body, agent))
+            let has_kept_values = !example.thread.is_empty();
+            (values(events), explain_answer(*status, media_type, body, agent, has_kept_values))
         }
         ExampleInput::Request { input, body, path, headers } => {
             let actual = make_request(input, example, agent).unwrap_or_else(|refused| vec![Value::String(refused)]);
@@ -169,7 +170,11 @@ fn translate_stream(
     let mapping = agent.dialect.mapping;
     mapping.iter().for_each(|mapping| coverage.add_stream(bytes, mapping));
     let names = mapping.map(|mapping| mapping.thread_names.as_slice()).unwrap_or_default();
-    let kept = names.iter().zip(stream.take_thread_values().unwrap_or_default());
+    let kept = match stream.take_thread_change() {
+        Some(ThreadChange::Keep(values)) => values,
+        Some(ThreadChange::Forget) | None => ThreadValues::new(),
+    };
+    let kept = names.iter().zip(kept);
     let kept = kept.filter_map(|(name, value)| Some((name.to_string(), to_value(&value?)))).collect();
     let frames = || {
         trace.entries.iter().filter_map(|entry| match entry {
@@ -186,10 +191,11 @@ fn translate_stream(
 }
 
 /// Explains an answer that is no stream, as AG-UI's events.
-fn explain_answer(status: u16, media_type: &str, body: &str, agent: PeerDialect) -> Vec<Value> {
+fn explain_answer(status: u16, media_type: &str, body: &str, agent: PeerDialect, has_kept_values: bool) -> Vec<Value> {
     let paths = agent.dialect.mapping.map(|mapping| &mapping.error);
     let status = StatusCode::from_u16(status).unwrap_or_default();
-    let Some(rejection) = proxy::explain_answer(status, media_type, body, paths) else { return Vec::new() };
+    let rejection = proxy::explain_answer(status, media_type, body, paths, has_kept_values);
+    let Some(rejection) = rejection else { return Vec::new() };
     let mut stream = Stream::new(agent, PeerDialect::new(&AG_UI), None, SseLimits::default());
     let mut out = Vec::new();
     stream.fail(rejection.kind.code(), rejection.message(), NOW, &mut out);

@@ -50,11 +50,14 @@ pub use detection::{DETECTION_RULES, DetectionRule};
 pub(crate) use detection::{REQUEST_RULES, UNDETECTED_DIALECT};
 pub(crate) use earlier_messages::{EarlierContent, EarlierMessage, EarlierMessages};
 pub use hai::HAI;
+#[cfg(test)]
+pub(crate) use mapped::CONVERSATION_GONE;
 pub use mapped::Mapping;
 pub(crate) use mapped::{
-    ComparedWord, Condition, EmittedEvent, ErrorPaths, FoundError, FrameTrace, ItemRule, MappedReader, MappingRule,
-    MemberTemplate, RequestFault, RequestTarget, RequestTemplate, RuleEffect, TargetTemplate, TextPart, ThreadState,
-    ThreadValues, ValueSource, ValueTemplate, ValueTest, has_value, is_field_value,
+    ComparedWord, Condition, EmittedEvent, ErrorPaths, ForgetRule, FoundError, FrameTrace, ItemRule, MappedReader,
+    MappingRule, MemberTemplate, RequestFault, RequestTarget, RequestTemplate, RuleEffect, TargetTemplate, TextPart,
+    ThreadChange, ThreadState, ThreadValues, ValueSource, ValueTemplate, ValueTest, find_member, has_value,
+    is_field_value,
 };
 pub use mapped_dialect::MappedDialect;
 pub(crate) use message_adapter::SurroundingMessages;

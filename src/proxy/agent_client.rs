@@ -44,6 +44,8 @@ pub(super) struct AgentClient {
     pub(crate) agent_errors: AgentErrors,
     /// where the agent's errors have their message, if its dialect is described by a file
     pub(crate) error_paths: Option<&'static ErrorPaths>,
+    /// whether earlier runs kept something of the thread, which the agent should know
+    pub(crate) has_kept_values: bool,
     /// present if the run is captured
     pub(crate) timeline: Option<Arc<RunTimeline>>,
 }
@@ -95,7 +97,12 @@ impl AgentClient {
     }
 
     fn error_policy(&self) -> AgentErrorPolicy<'_> {
-        AgentErrorPolicy { agent_errors: self.agent_errors, request_id: &self.request_id, paths: self.error_paths }
+        AgentErrorPolicy {
+            agent_errors: self.agent_errors,
+            request_id: &self.request_id,
+            paths: self.error_paths,
+            has_kept_values: self.has_kept_values,
+        }
     }
 
     fn upstream_request<'a>(&'a self, operation: AgentOperation<'a>) -> UpstreamRequest<'a> {

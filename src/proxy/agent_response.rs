@@ -27,11 +27,26 @@ pub(super) struct AgentErrorPolicy<'a> {
     pub(super) request_id: &'a str,
     /// where the agent's errors have their message, if its dialect is described by a file
     pub(super) paths: Option<&'static ErrorPaths>,
+    /// whether the agent should know the thread
+    pub(super) has_kept_values: bool,
 }
 
 impl AgentErrorPolicy<'_> {
-    /// Adds the agent's message to the cause for the log, masked, and to the detail if the route passes it.
-    fn with_agent_message(self, mut rejection: Rejection, cause: &str, message: Option<AgentMessage>) -> Rejection {
+    /// Adds the agent's message to the cause for the log, masked, and to the detail if the route passes it. The agent may
+    /// no longer know the thread after an error with this status.
+    fn with_agent_message(
+        self,
+        mut rejection: Rejection,
+        status: StatusCode,
+        cause: &str,
+        message: Option<AgentMessage>,
+    ) -> Rejection {
+        let code = message.as_ref().and_then(|message| message.code.as_deref());
+        let forgets = |paths: &ErrorPaths| paths.forgets(Some(status.as_u16()), code);
+        let is_gone = self.has_kept_values && self.paths.is_some_and(forgets);
+        if is_gone {
+            rejection = RejectionKind::UpstreamConversationLost.into();
+        }
         let logged = message.as_ref().map(|message| mask_secrets(&message.text, MESSAGE_LIMIT));
         rejection.cause = Some(match logged.filter(|logged| !logged.is_empty()) {
             Some(logged) => format!("{cause}: {logged}").into(),
@@ -39,8 +54,9 @@ impl AgentErrorPolicy<'_> {
         });
         let passed = message.filter(|message| message.is_structured && self.agent_errors == AgentErrors::Pass);
         if let Some(message) = passed {
-            let text = message.text.chars().filter(|c| !c.is_control()).take(MESSAGE_LIMIT);
-            rejection.detail = Some(text.collect::<String>().into());
+            let text: String = message.text.chars().filter(|c| !c.is_control()).take(MESSAGE_LIMIT).collect();
+            let text = if is_gone { format!("{} {text}", rejection.kind.text()) } else { text };
+            rejection.detail = Some(text.into());
         }
         rejection
     }
@@ -75,8 +91,16 @@ impl AgentErrorPolicy<'_> {
 #[derive(Debug, PartialEq, Eq)]
 struct AgentMessage {
     text: String,
+    code: Option<String>,
     /// a member of JSON; other text, such as a traceback, is only logged
     is_structured: bool,
+}
+
+impl AgentMessage {
+    fn from_found(found: FoundError) -> Option<Self> {
+        let code = found.code.clone();
+        Some(AgentMessage { text: found.into_text()?, code, is_structured: true })
+    }
 }
 
 /// Returns the framing of an event stream, or a rejection.
@@ -92,7 +116,7 @@ pub(super) async fn check_stream_response(
     }
     let message = read_error_message(session, &kind, policy).await;
     let cause = format!("content type {kind:?}, status {status}");
-    Err(policy.with_agent_message(RejectionKind::UpstreamContentType.into(), &cause, message))
+    Err(policy.with_agent_message(RejectionKind::UpstreamContentType.into(), status, &cause, message))
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -162,7 +186,7 @@ async fn check_response(
         let message = read_error_message(session, &kind, policy).await;
         let to = response.extensions.get::<UnservedRequest>().map(|UnservedRequest(request)| format!(" to {request}"));
         let cause = format!("the agent answered {status}{}", to.unwrap_or_default());
-        return Err(policy.with_agent_message(rejection, &cause, message));
+        return Err(policy.with_agent_message(rejection, status, &cause, message));
     }
     if coding.is_some_and(|coding| !coding.eq_ignore_ascii_case("identity")) {
         return Err(RejectionKind::UpstreamContentEncoding.into());
@@ -207,35 +231,36 @@ async fn read_error_message(session: &mut Session, kind: &str, policy: AgentErro
 /// Finds what a body of a media type says about a failure.
 fn find_message(kind: &str, body: Vec<u8>, policy: AgentErrorPolicy<'_>) -> Option<AgentMessage> {
     if kind == Framing::Sse.media_type() {
-        return find_stream_error(&body, policy).map(|text| AgentMessage { text, is_structured: true });
+        return AgentMessage::from_found(find_stream_error(&body, policy));
     }
     let body = String::from_utf8(body).ok()?;
     if !is_json(kind) {
-        return Some(AgentMessage { text: body, is_structured: false });
+        return Some(AgentMessage { text: body, code: None, is_structured: false });
     }
-    let text = policy.find_message(&body).into_text()?;
-    Some(AgentMessage { text, is_structured: true })
+    AgentMessage::from_found(policy.find_message(&body))
 }
 
 /// Returns the failure of an answer that is no stream, as a route with `agent_errors: pass` has it; `None` for a
-/// stream.
+/// stream. `has_kept_values` is true if the agent should know the thread.
 pub(crate) fn explain_answer(
     status: StatusCode,
     kind: &str,
     body: &str,
     paths: Option<&'static ErrorPaths>,
+    has_kept_values: bool,
 ) -> Option<Rejection> {
-    let policy = AgentErrorPolicy { agent_errors: AgentErrors::Pass, request_id: "", paths };
+    let policy = AgentErrorPolicy { agent_errors: AgentErrors::Pass, request_id: "", paths, has_kept_values };
     let rejection = match status.is_success() {
         true if kind == Framing::Sse.media_type() => return None,
         true => RejectionKind::UpstreamContentType.into(),
         false => policy.status_rejection(status),
     };
-    Some(policy.with_agent_message(rejection, "", find_message(kind, body.as_bytes().to_vec(), policy)))
+    let message = find_message(kind, body.as_bytes().to_vec(), policy);
+    Some(policy.with_agent_message(rejection, status, "", message))
 }
 
 /// Finds the message of the last event that has one, such as `RUN_ERROR` in any dialect; without any, the last code.
-fn find_stream_error(body: &[u8], policy: AgentErrorPolicy<'_>) -> Option<String> {
+fn find_stream_error(body: &[u8], policy: AgentErrorPolicy<'_>) -> FoundError {
     let mut decoder = SseDecoder::new(SseLimits::default());
     let mut rest = body;
     let mut found = FoundError::default();
@@ -249,7 +274,7 @@ fn find_stream_error(body: &[u8], policy: AgentErrorPolicy<'_>) -> Option<String
     };
     while read(decoder.next(&mut rest)) {}
     read(decoder.finish());
-    found.into_text()
+    found
 }
 
 /// Finds `message` or `detail`, at the top level or inside `error`.
@@ -284,6 +309,10 @@ mod tests {
     use super::*;
     use crate::codec::json::JsonStep;
 
+    fn policy(paths: Option<&'static ErrorPaths>) -> AgentErrorPolicy<'static> {
+        AgentErrorPolicy { agent_errors: AgentErrors::Pass, request_id: "", paths, has_kept_values: false }
+    }
+
     #[test]
     fn finds_the_message_in_common_forms_of_errors() {
         let fastapi = r#"{"detail":[{"type":"missing","loc":["body","messages",0,"id"],"msg":"Field required","input":{"secret":1}},{"msg":"x"}]}"#;
@@ -301,28 +330,28 @@ mod tests {
 
     #[test]
     fn finds_the_error_of_a_stream() {
-        let policy = AgentErrorPolicy { agent_errors: AgentErrors::Pass, request_id: "", paths: None };
+        let policy = policy(None);
         let started = "data: {\"type\":\"RUN_STARTED\"}\n\n";
         let error = "data: {\"type\":\"RUN_ERROR\",\"message\":\"model overloaded\"}";
         for body in [format!("{started}: ping\n\n{error}\n\n"), format!("{started}{error}")] {
-            assert_eq!(find_stream_error(body.as_bytes(), policy).as_deref(), Some("model overloaded"));
+            let found = find_stream_error(body.as_bytes(), policy).into_text();
+            assert_eq!(found.as_deref(), Some("model overloaded"));
         }
-        assert_eq!(find_stream_error(started.as_bytes(), policy), None);
+        assert_eq!(find_stream_error(started.as_bytes(), policy).into_text(), None);
     }
 
     #[test]
     fn a_code_alone_does_not_hide_a_message() {
         let member = |name: &str| vec![vec![JsonStep::Member(name.into())]];
-        let paths = ErrorPaths { message: member("why"), code: member("no") };
-        let paths: &'static ErrorPaths = Box::leak(Box::new(paths));
-        let policy = AgentErrorPolicy { agent_errors: AgentErrors::Pass, request_id: "", paths: Some(paths) };
+        let paths = ErrorPaths { message: member("why"), code: member("no"), forget: Vec::new() };
+        let policy = policy(Some(Box::leak(Box::new(paths))));
         for (frames, expected) in [
             (&[r#"{"why":"busy","no":7}"#, r#"{"no":0}"#][..], "busy (7)"),
             (&[r#"{"no":1}"#, r#"{"no":2}"#], "code 2"),
             (&[r#"{"no":1}"#, r#"{"why":"busy"}"#], "busy"),
         ] {
             let body: String = frames.iter().map(|data| format!("data: {data}\n\n")).collect();
-            assert_eq!(find_stream_error(body.as_bytes(), policy).as_deref(), Some(expected));
+            assert_eq!(find_stream_error(body.as_bytes(), policy).into_text().as_deref(), Some(expected));
         }
     }
 }

@@ -415,9 +415,9 @@ impl RunTask {
             if self.last_write.is_none() && self.stream.frames_read() > 0 {
                 thread.begin();
             }
-            if let Some(values) = self.stream.take_thread_values() {
+            if let Some(change) = self.stream.take_thread_change() {
                 // Boxed: it is rare, and every run would have room for it.
-                Box::pin(thread.store(values)).await;
+                Box::pin(thread.change(change)).await;
             }
         }
         self.capture.types(self.stream.report_mut());

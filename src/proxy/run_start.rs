@@ -340,6 +340,7 @@ impl Gateway {
             body: head.captured_body.clone(),
         };
         let capture = self.begin_capture(route, start, &settings, &request);
+        let has_kept_values = request.thread.has_values();
         let mut stream = settings
             .create_stream(std::mem::take(&mut request.conversation))
             .with_thread(&request.ids, std::mem::take(&mut request.thread));
@@ -349,7 +350,10 @@ impl Gateway {
         let trace = self.take_trace(&head.parts);
         let request_id = head.request_id().to_owned();
         let agent_request = AgentRequest {
-            client: self.agent_client(route, &head, trace.upstream_spans(), capture.as_ref()),
+            client: AgentClient {
+                has_kept_values,
+                ..self.agent_client(route, &head, trace.upstream_spans(), capture.as_ref())
+            },
             body: request.body.into(),
             target: request.target,
             body_permit: head.body_permit,
@@ -402,6 +406,7 @@ impl Gateway {
             fields: Arc::new(self.policy.upstream_fields(&head.parts, &route.start_match)),
             agent_errors: route.config.agent_errors,
             error_paths: route.agent.dialect.mapping.map(|mapping| &mapping.error),
+            has_kept_values: false,
             timeline: capture.map(RunCapture::timeline),
         }
     }

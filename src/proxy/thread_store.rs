@@ -4,7 +4,8 @@
 //! ```text
 //!   unknown ── its agent answers ──▶ known ── a rule keeps a value ──▶ known, with values
 //!      ▲                               │                                    │
-//!      └───────────────────────────────┴── too many threads, too long ◀─────┘
+//!      └───────────────────────────────┴── too many threads, too long, ◀────┘
+//!                                          forgotten by the agent
 //! ```
 //! Each process has them in its memory. With `redis`, the values that are stored there take precedence, so that each
 //! replica goes on with the conversation; memory is used while Redis does not answer, or has nothing, for example
@@ -12,7 +13,7 @@
 
 use super::run_keys::{caller_key, thread_key};
 use crate::codec::json;
-use crate::dialect::{Mapping, ThreadValues};
+use crate::dialect::{Mapping, ThreadChange, ThreadValues};
 use crate::event::Json;
 use crate::net::redis_client::RedisClient;
 use crate::policy::CallerContext;
@@ -58,7 +59,7 @@ struct StoredThread {
 /// By name.
 type KeptValues = HashMap<Box<str>, Json<'static>>;
 
-/// The field of a thread in Redis whose values were too long, so that no replica goes on with older ones.
+/// The field of a thread in Redis that is forgotten, so that no replica goes on with the values that it has.
 const FORGOTTEN: &str = "";
 
 /// The thread of a run whose agent keeps something for later ones.
@@ -213,8 +214,22 @@ impl KeptThread {
         self.store.add(self.key, self.caller, KeptValues::new());
     }
 
-    /// Stores the values that are new. Another run of the thread keeps what it has under other names.
-    pub(super) async fn store(&self, values: ThreadValues) {
+    /// Stores the values that are new, or forgets all. Another run of the thread keeps what it has under other names.
+    pub(super) async fn change(&self, change: ThreadChange) {
+        match change {
+            ThreadChange::Keep(values) => self.store(values).await,
+            ThreadChange::Forget => self.forget().await,
+        }
+    }
+
+    async fn forget(&self) {
+        self.store.threads.lock().pop(&self.key);
+        if let Some(redis) = &self.redis {
+            self.store.save(redis, &self.key, None).await;
+        }
+    }
+
+    async fn store(&self, values: ThreadValues) {
         let names = self.mapping.thread_names.iter();
         let new = names.zip(values).filter_map(|(name, value)| Some((name.clone(), value?)));
         let new: KeptValues = new.collect();

@@ -51,6 +51,7 @@
 //! - `reload`: changes of the configuration in a running process, and the admin socket.
 //! - `requests`: translated requests, and requests that are refused.
 //! - `resume`: runs that outlive their clients: joining, stopping, retention.
+//! - `forgotten_threads`: agents that no longer know a conversation, and the next run of its thread.
 //! - `schema`: the JSON Schemas of the configuration and of dialect files, compared with a validator and with `diglot check`.
 //! - `secrets`: no credential appears in logs, metrics, responses or the output of commands.
 //! - `shortcut`: the shortcut for repeated frames gives what the full way gives.
@@ -83,6 +84,7 @@ mod dialect_file_examples;
 mod dialect_file_pieces;
 mod dialect_files;
 mod dialect_requests;
+mod forgotten_threads;
 mod drain;
 mod earlier_runs;
 mod exact_json;

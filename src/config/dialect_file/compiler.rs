@@ -6,8 +6,8 @@ use crate::config::dialect_text::{RESERVED_NAMES, is_dialect_name};
 use crate::config::problem::{ConfigProblem, ConfigProblems, ProblemSeverity, SourcePosition, did_you_mean};
 use crate::config::spanned_tree::{MapEntry, NodeValue, TreeNode, TreeScalar, TreeScalarKind, join_key};
 use crate::config::substitution::{SubstitutionError, expand};
-use crate::dialect::{self, EmittedEvent, MappedDialect, Mapping, MappingRule, RuleEffect};
-use crate::event::{EventType, Field, Json, MemberKey};
+use crate::dialect::{self, EmittedEvent, MappedDialect, Mapping, MappingRule, RuleEffect, find_member};
+use crate::event::{EventType, Field, Json};
 
 pub(super) const FILE_KEYS: &[&str] = &["name", "payload", "request", "events", "error", "tests"];
 
@@ -198,8 +198,7 @@ impl<'c> DialectCompiler<'c> {
 
     /// Reports pieces of calls that never begin, because no piece that goes with them has a name.
     fn check_call_names(&mut self, root: &TreeNode) {
-        let has =
-            |event: &EmittedEvent, field: Field| event.members.iter().any(|(key, _)| *key == MemberKey::Known(field));
+        let has = |event: &EmittedEvent, field: Field| find_member(&event.members, field).is_some();
         let pieces = || {
             let events = self.mapping.rules.iter().flat_map(|rule| {
                 let emitted = rule.effects.iter().filter_map(RuleEffect::emitted);

@@ -4,11 +4,14 @@ use super::compiler::{DialectCompiler, PathUse, PlacedNode};
 use crate::codec::json::JsonStep;
 use crate::config::scalar;
 use crate::config::spanned_tree::{NodeValue, join_key};
-use crate::dialect::{ErrorPaths, RequestTemplate, TargetTemplate, TextPart, ValueTemplate, is_field_value};
+use crate::dialect::{
+    ErrorPaths, ForgetRule, RequestTemplate, RuleEffect, TargetTemplate, TextPart, ValueTemplate, is_field_value,
+};
 use http::header;
 
 pub(super) const REQUEST_KEYS: &[&str] = &["when", "has", "lacks", "path", "query", "headers", "body"];
-pub(super) const ERROR_KEYS: &[&str] = &["message", "code"];
+pub(super) const ERROR_KEYS: &[&str] = &["message", "code", "forget"];
+pub(super) const FORGET_KEYS: &[&str] = &["status", "code"];
 
 const USE: PathUse = PathUse::Request { has_item: false };
 
@@ -148,12 +151,63 @@ impl DialectCompiler<'_> {
         }
     }
 
-    /// Compiles `error`, which says where the agent's errors have their message and code.
+    /// Compiles `error`, which says where the agent's errors have their message and code, and which of them mean that it
+    /// no longer knows the thread.
     pub(super) fn compile_error(&mut self, at: PlacedNode<'_>) {
         self.mapping_entries(at, "`error: {message: PATH, code: PATH}`");
         self.check_keys(at, ERROR_KEYS);
         let message = self.compile_error_paths(at, "message");
-        self.mapping.error = ErrorPaths { message, code: self.compile_error_paths(at, "code") };
+        self.mapping.error = ErrorPaths { message, code: self.compile_error_paths(at, "code"), forget: Vec::new() };
+        if let Some(forget) = at.node.entry("forget") {
+            self.compile_forget(PlacedNode { node: &forget.value, path: &join_key(at.path, "forget") });
+        }
+    }
+
+    /// Compiles the errors of an agent that no longer knows the thread.
+    fn compile_forget(&mut self, at: PlacedNode<'_>) {
+        if self.mapping.thread_names.is_empty() {
+            let hint = "add a rule with `keep:`, or remove `forget`";
+            self.report_at(at, "no rule keeps anything that could be forgotten", hint);
+        }
+        for (node, path) in self.list_items(at) {
+            let at = PlacedNode { node, path: &path };
+            let before = self.problem_count();
+            self.mapping_entries(at, "`forget: {status: 404, code: not_found}`");
+            self.check_keys(at, FORGET_KEYS);
+            let statuses = self.compile_forgotten(at, "status");
+            let statuses = statuses.iter().filter_map(|status| status.parse().ok()).collect();
+            let rule = ForgetRule { statuses, codes: self.compile_forgotten(at, "code") };
+            if self.problem_count() == before && rule.statuses.is_empty() && rule.codes.is_empty() {
+                self.report_at(at, "names no error", "write the `status` of the error, its `code`, or both");
+            }
+            self.mapping.error.forget.push(rule);
+        }
+    }
+
+    /// Compiles the statuses or codes of an error, one or several.
+    fn compile_forgotten(&mut self, at: PlacedNode<'_>, key: &str) -> Vec<String> {
+        let Some(entry) = at.node.entry(key) else { return Vec::new() };
+        let path = join_key(at.path, key);
+        let at = PlacedNode { node: &entry.value, path: &path };
+        let is_code = key == "code";
+        let mut effects = self.mapping.rules.iter().flat_map(|rule| &rule.effects);
+        let has_code = effects.any(|effect| matches!(effect, RuleEffect::Fail { code: Some(_), .. }));
+        if is_code && self.mapping.error.code.is_empty() && !has_code {
+            let hint = "add `code:` with its path beside `forget`, or to the `fail` of a rule";
+            self.report_at(at, "nothing says where an error has its code", hint);
+        }
+        let mut words = Vec::new();
+        for (node, path) in self.list_items(at) {
+            let at = PlacedNode { node, path: &path };
+            let Some(word) = self.scalar_text(at) else { continue };
+            let is_status = word.parse().is_ok_and(|status: u16| (200..600).contains(&status));
+            if is_code || is_status {
+                words.push(word);
+            } else {
+                self.report_at(at, "must be an HTTP status", "write a number from 200 to 599, such as `status: 404`");
+            }
+        }
+        words
     }
 
     fn compile_error_paths(&mut self, at: PlacedNode<'_>, key: &str) -> Vec<Vec<JsonStep>> {

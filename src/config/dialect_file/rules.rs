@@ -5,7 +5,7 @@ use super::compiler::{DialectCompiler, PathUse, PlacedNode, position_of};
 use super::path_text::is_place;
 use crate::config::problem::did_you_mean;
 use crate::config::spanned_tree::{NodeValue, TreeNode, TreeScalarKind, join_key};
-use crate::dialect::{EmittedEvent, MappingRule, MemberTemplate, RuleEffect, ValueTemplate};
+use crate::dialect::{EmittedEvent, MappingRule, MemberTemplate, RuleEffect, ValueTemplate, find_member};
 use crate::event::kind::MemberType;
 use crate::event::lane::ChunkStreamKind;
 use crate::event::{EventType, Field, MemberKey};
@@ -54,10 +54,6 @@ fn label_of(rule: &TreeNode) -> Box<str> {
         Some(path.text.as_str().into())
     });
     first.unwrap_or_default()
-}
-
-fn member_of(members: &[MemberTemplate], field: Field) -> Option<&ValueTemplate> {
-    members.iter().find(|(key, _)| *key == MemberKey::Known(field)).map(|(_, value)| value)
 }
 
 impl DialectCompiler<'_> {
@@ -247,13 +243,14 @@ impl DialectCompiler<'_> {
             Some(value)
         };
         let (key, whole_text) = (part(KEY), part(CONTENT));
-        for (name, value) in [(CONTENT, whole_text.as_ref()), (Field::Delta.camel(), member_of(&members, Field::Delta))]
+        for (name, value) in
+            [(CONTENT, whole_text.as_ref()), (Field::Delta.camel(), find_member(&members, Field::Delta))]
         {
             if let Some(entry) = at.node.entry(name).filter(|_| is_piece) {
                 self.add_constant(PlacedNode { node: &entry.value, path: &join_key(at.path, name) }, value);
             }
         }
-        let deltas = member_of(&members, Field::Delta).into_iter();
+        let deltas = find_member(&members, Field::Delta).into_iter();
         let is_object = |value: &ValueTemplate| matches!(value, ValueTemplate::Object(_) | ValueTemplate::List(_));
         if is_piece && deltas.chain(&whole_text).any(is_object) {
             let hint = "write `\"{PATH}\"`, or `{as_text: VALUE}` for the JSON text of a list or mapping";
@@ -350,7 +347,7 @@ impl DialectCompiler<'_> {
 
     /// Reports an event that lacks a member without which it means nothing.
     fn check_members(&mut self, at: PlacedNode<'_>, event: &EmittedEvent, is_piece: bool, is_call: bool) {
-        let has = |field: Field| member_of(&event.members, field).is_some();
+        let has = |field: Field| find_member(&event.members, field).is_some();
         let wire = event.kind.wire();
         if is_piece {
             let opens = event.kind == EventType::ToolCallChunk && has(Field::ToolCallName);

@@ -5,7 +5,7 @@
 
 use super::compiler::FILE_KEYS;
 use super::examples::EXAMPLE_KEYS;
-use super::requests::{ERROR_KEYS, REQUEST_KEYS};
+use super::requests::{ERROR_KEYS, FORGET_KEYS, REQUEST_KEYS};
 use super::rules::{CONTENT, EFFECT_KEYS, FAIL_KEYS, KEY, NOT_EMITTED, RULE_KEYS};
 use super::templates::{EACH_KEYS, ITEM_KEYS, TABLE_KEYS};
 use crate::event::lane::ChunkStreamKind;
@@ -38,8 +38,16 @@ const REQUEST: KeyTable = &[
     ("body", "Template of the body.", "value"),
 ];
 
-const ERROR: KeyTable =
-    &[("message", "Path of the message, or several.", "paths"), ("code", "Path of the code, or several.", "paths")];
+const ERROR: KeyTable = &[
+    ("message", "Path of the message, or several.", "paths"),
+    ("code", "Path of the code, or several.", "paths"),
+    ("forget", "Errors of an agent that no longer knows the thread: what is kept of it is forgotten.", "forgets"),
+];
+
+const FORGET: KeyTable = &[
+    ("status", "The HTTP status, or several. An error within a stream has none.", "statuses"),
+    ("code", "The code, or several.", "codes"),
+];
 
 const RULE: KeyTable = &[
     ("when", "The value at each path is this one, or one of a list.", "when"),
@@ -120,6 +128,8 @@ fn definitions() -> Value {
     table.insert("anyOf".to_owned(), json!([{"required": ["table"]}, {"required": ["otherwise"]}]));
     let mut condition = closed(ITEM_KEYS, ITEM, &["as"]);
     condition.insert("minProperties".to_owned(), json!(2));
+    let mut forget = closed(FORGET_KEYS, FORGET, &[]);
+    forget.insert("minProperties".to_owned(), json!(1));
     json!({
         "any": true,
         "condition": condition,
@@ -129,6 +139,11 @@ fn definitions() -> Value {
         "error": closed(ERROR_KEYS, ERROR, &[]),
         "example": example,
         "fail": closed(FAIL_KEYS, FAIL, &[]),
+        "codes": {"anyOf": [reference("text"), {"type": "array", "items": reference("text")}]},
+        "forget": forget,
+        "forgets": {"anyOf": [reference("forget"), {"type": "array", "items": reference("forget")}]},
+        "statuses": {"anyOf": [reference("status"), {"type": "array", "items": reference("status")}]},
+        "status": {"type": "integer", "minimum": 200, "maximum": 599},
         "finish": {"type": "object", "properties": members(EventType::RunFinished, &[]), "additionalProperties": false},
         "item": closed(ITEM_KEYS, ITEM, &["as"]),
         "kept": {"type": "object", "propertyNames": {"pattern": "^[A-Za-z0-9_]+$"}, "additionalProperties": reference("value")},
@@ -273,6 +288,7 @@ mod tests {
             (FILE_KEYS, FILE),
             (REQUEST_KEYS, REQUEST),
             (ERROR_KEYS, ERROR),
+            (FORGET_KEYS, FORGET),
             (RULE_KEYS, RULE),
             (FAIL_KEYS, FAIL),
             (EACH_KEYS, EACH),

@@ -22,12 +22,12 @@ mod request;
 mod error_paths;
 
 use crate::codec::json::PathTree;
-pub(crate) use error_paths::{ErrorPaths, FoundError};
+pub(crate) use error_paths::{CONVERSATION_GONE, ErrorPaths, ForgetRule, FoundError};
 pub(crate) use frame_trace::FrameTrace;
 pub(crate) use reader::MappedReader;
 pub(crate) use request::RequestFault;
 pub(crate) use request_target::{RequestTarget, RequestTemplate, TargetTemplate, is_field_value};
-pub(crate) use rule::{EmittedEvent, MappingRule, MemberTemplate, RuleEffect};
+pub(crate) use rule::{EmittedEvent, MappingRule, MemberTemplate, RuleEffect, find_member};
 use rule_index::RuleIndex;
 use std::borrow::Cow;
 pub(crate) use template::{
@@ -46,7 +46,7 @@ pub struct Mapping {
     pub(crate) rule_index: RuleIndex,
     /// in order; the first whose conditions hold makes the request. Without any, the agent gets AG-UI's
     pub(crate) requests: Vec<RequestTemplate>,
-    /// members of an agent's error with its message and its code
+    /// what an agent's errors have, and mean for the thread
     pub(crate) error: ErrorPaths,
     /// names of values that live as long as a run
     pub(crate) run_names: Vec<Box<str>>,
@@ -73,6 +73,15 @@ impl Mapping {
 /// Values that the runs of a thread keep for later ones, by position in [`Mapping::thread_names`].
 pub(crate) type ThreadValues = Vec<Option<crate::event::Json<'static>>>;
 
+/// The effect of a run on the later ones of its thread.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum ThreadChange {
+    /// values that are new
+    Keep(ThreadValues),
+    /// The agent no longer knows the thread.
+    Forget,
+}
+
 /// Values that the earlier runs of a thread kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ThreadState {
@@ -86,5 +95,9 @@ impl ThreadState {
     /// has answers of them.
     pub(crate) fn new(kept: Option<ThreadValues>, has_answers: bool) -> Self {
         ThreadState { is_lost: has_answers && kept.is_none(), values: kept.unwrap_or_default() }
+    }
+
+    pub(crate) fn has_values(&self) -> bool {
+        self.values.iter().any(Option::is_some)
     }
 }

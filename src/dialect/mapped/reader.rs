@@ -14,7 +14,7 @@ use super::frame_trace::FrameTrace;
 use super::rule::{EmittedEvent, MappingRule, MemberTemplate, RuleEffect};
 use super::run_pieces::{RunPieces, TextKind};
 use super::template::{ListAllowance, ValueScope, ValueTemplate, has_value};
-use super::{Mapping, ThreadState, ThreadValues};
+use super::{CONVERSATION_GONE, Mapping, ThreadChange, ThreadState, ThreadValues};
 use crate::codec::json::{self, PathTree};
 use crate::dialect::CanonicalSink;
 use crate::event::lane::ChunkStreamKind;
@@ -36,6 +36,9 @@ pub(crate) struct MappedReader {
     finish: Option<Members<'static>>,
     /// whether earlier runs of the thread kept nothing, although there were some
     is_thread_lost: bool,
+    /// whether earlier runs kept something, so that the agent should know the thread
+    has_kept_values: bool,
+    forgets_thread: bool,
     /// those of the thread that are new; empty without any
     new_thread_values: ThreadValues,
     has_begun: bool,
@@ -115,6 +118,8 @@ impl MappedReader {
             pieces: RunPieces::new(mapping.has_whole_texts),
             finish: None,
             is_thread_lost: false,
+            has_kept_values: false,
+            forgets_thread: false,
             new_thread_values: Vec::new(),
             has_begun: false,
             has_ended: false,
@@ -130,13 +135,18 @@ impl MappedReader {
         self.values.run_id = Some(run_id.clone());
         self.pieces.run_id = Some(run_id);
         self.is_thread_lost = thread.is_lost;
+        self.has_kept_values = thread.has_values();
         self.values.thread.iter_mut().zip(thread.values).for_each(|(own, kept)| *own = kept);
         self.count_value_bytes();
     }
 
-    /// Returns what the next runs of the thread need, if it is new.
-    pub(crate) fn take_thread_values(&mut self) -> Option<ThreadValues> {
-        Some(std::mem::take(&mut self.new_thread_values)).filter(|values| !values.is_empty())
+    /// Returns what changes for the next runs of the thread.
+    pub(crate) fn take_thread_change(&mut self) -> Option<ThreadChange> {
+        let values = std::mem::take(&mut self.new_thread_values);
+        if std::mem::take(&mut self.forgets_thread) {
+            return Some(ThreadChange::Forget);
+        }
+        Some(values).filter(|values| !values.is_empty()).map(ThreadChange::Keep)
     }
 
     /// Returns the bytes of the values that the run keeps.
@@ -392,8 +402,16 @@ impl MappedReader {
             let value = self.values.make(template?, frame).filter(has_value)?;
             Some(value.into_string_value())
         };
-        let message = text(message).unwrap_or_else(|| Json::string("The agent failed without a message."));
-        let code = text(code);
+        let message = text(message);
+        let mut code = text(code);
+        let own_code = code.as_ref().and_then(Json::text);
+        let mut message = message.unwrap_or_else(|| Json::string("The agent failed without a message."));
+        if self.has_kept_values && self.mapping.error.forgets(None, own_code.as_deref()) {
+            self.forgets_thread = true;
+            let (gone_code, gone_text) = CONVERSATION_GONE;
+            message = Json::string(&format!("{gone_text} {}", message.text().unwrap_or_default()));
+            code = Some(Json::string(gone_code));
+        }
         self.pieces.close_all(sink);
         self.pieces.count_unnamed(sink);
         self.has_ended = true;

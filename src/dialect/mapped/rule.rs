@@ -1,7 +1,7 @@
 //! Rules of a file dialect, and what they do.
 
 use super::template::{Condition, ValueSource, ValueTemplate};
-use crate::event::{EventType, MemberKey};
+use crate::event::{EventType, Field, MemberKey};
 
 /// Applies to each frame for which the conditions hold, or to each element of a list in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +45,10 @@ impl RuleEffect {
 }
 
 pub(crate) type MemberTemplate = (MemberKey<'static>, ValueTemplate);
+
+pub(crate) fn find_member(members: &[MemberTemplate], field: Field) -> Option<&ValueTemplate> {
+    members.iter().find(|(key, _)| *key == MemberKey::Known(field)).map(|(_, value)| value)
+}
 
 /// A canonical event, or a piece of a message, of thinking or of a call, which is opened and closed as needed.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,6 +6,7 @@ use super::super::run_context::RunContext;
 use super::super::run_end::{RunEndReason, explain_by_dialect, find_foreign_stream};
 use super::{RunTask, StartSender};
 use crate::config::access::{OnExpiry, RouteErrorFormat};
+use crate::dialect::ThreadChange;
 use crate::error::{Rejection, RejectionKind};
 use crate::inspect::CaptureStep;
 use crate::telemetry::label::RunOutcome;
@@ -22,6 +23,13 @@ impl RunTask {
         let (outcome, mut rejection) = reason.into_outcome();
         let foreign = rejection.as_ref().and_then(|failure| find_foreign_stream(failure, &self.stream));
         rejection = foreign.map(explain_by_dialect).or(rejection);
+        let is_gone = |failure: &Rejection| failure.kind == RejectionKind::UpstreamConversationLost;
+        // Before the client can send the thread's next request.
+        if rejection.as_ref().is_some_and(is_gone)
+            && let Some(thread) = &self.context.thread
+        {
+            thread.change(ThreadChange::Forget).await;
+        }
         let refused = start_tx.is_some_and(|start_tx| self.send_start(start_tx, rejection.as_ref()));
         // Sends the reason to a client that returns to an abandoned run.
         if outcome == RunOutcome::ClientGone && self.output.is_logged() {

@@ -2,7 +2,7 @@
 
 use super::EventReader;
 use crate::codec::json;
-use crate::dialect::{ThreadState, ThreadValues};
+use crate::dialect::{ThreadChange, ThreadState};
 use crate::event::{Event, EventType, Json};
 use crate::translate::RunIds;
 use crate::translate::explain_trace::TraceEntry;
@@ -26,8 +26,8 @@ impl EventReader {
         }
     }
 
-    pub(crate) fn take_thread_values(&mut self) -> Option<ThreadValues> {
-        self.mapped.as_mut()?.take_thread_values()
+    pub(crate) fn take_thread_change(&mut self) -> Option<ThreadChange> {
+        self.mapped.as_mut()?.take_thread_change()
     }
 
     /// Returns true if the last frame of a body is incomplete when it is no JSON object. The data of an agent whose

@@ -1,7 +1,7 @@
 //! A stream of an agent whose dialect is described by a file, or is unknown.
 
 use super::{Stream, StreamError};
-use crate::dialect::{ThreadState, ThreadValues};
+use crate::dialect::{ThreadChange, ThreadState};
 use crate::translate::RunIds;
 use crate::translate::foreign_stream::UnknownFrames;
 use crate::translate::frame_reader::AgentFrame;
@@ -14,13 +14,13 @@ impl Stream {
         self
     }
 
-    /// Returns what the next runs of the thread need, if it is new.
-    pub(crate) fn take_thread_values(&mut self) -> Option<ThreadValues> {
-        let values = self.reader.take_thread_values();
-        if values.is_some() {
+    /// Returns what changes for the next runs of the thread.
+    pub(crate) fn take_thread_change(&mut self) -> Option<ThreadChange> {
+        let change = self.reader.take_thread_change();
+        if change.is_some() {
             self.stages.retained_bytes = None;
         }
-        values
+        change
     }
 
     /// Returns the agent's frames, if its dialect knows none of them.
