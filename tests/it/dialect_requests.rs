@@ -337,6 +337,40 @@ fn commands_show_where_a_request_goes() {
     assert!(found.contains(r#"got "/threads/t1/tools""#), "{found}");
 }
 
+/// DeepSeek, "Thinking Mode": the `reasoning_content` of a message with calls must come back with it, and of others may.
+/// OpenAI's ChatCompletionRequestAssistantMessage has no such member.
+#[test]
+fn reasoning_goes_back_with_its_message_if_it_is_wanted() {
+    let call = json!({"id": "c1", "type": "function", "function": {"name": "get_weather", "arguments": "{}"}});
+    let reasoning = |id: &str, text: &str| json!({"id": id, "role": "reasoning", "content": text});
+    let messages = json!([
+        question("u1", "Cold?"),
+        reasoning("t1", "I need"),
+        reasoning("t2", "the weather."),
+        {"id": "a1", "role": "assistant", "content": "Let me look.", "toolCalls": [call]},
+        reasoning("t3", "Now wait."),
+        {"id": "r1", "role": "tool", "toolCallId": "c1", "content": "4"},
+        reasoning("t4", "It is 4."),
+        {"id": "a2", "role": "assistant", "content": "4 °C"},
+        question("u2", "And?"),
+        reasoning("t5", "Cut off"),
+        question("u3", "Hello?"),
+        {"id": "a3", "role": "assistant", "content": "Yes"},
+        question("u4", "Bye")
+    ]);
+    let file = TempFile::new(&input("r1", &messages));
+    let sent = |wish: &str| -> Vec<Value> {
+        let mut command = diglot();
+        command.args(["translate", "--request", "--from", "ag-ui", "--to", "openai-chat"]).arg(file.path());
+        let done = command.env("OPENAI_SEND_REASONING", wish).output().expect("the binary starts");
+        let body: Value = serde_json::from_slice(&done.stdout).expect("JSON");
+        let messages = body["messages"].as_array().expect("messages").iter();
+        messages.map(|message| message["reasoning_content"].clone()).filter(|own| !own.is_null()).collect()
+    };
+    assert_eq!(sent("1"), [json!("I need\nthe weather.\nNow wait."), json!("It is 4.")]);
+    assert!(sent("").is_empty());
+}
+
 /// Versions and `pin` are of the built-in dialects.
 #[test]
 fn content_without_a_form_is_named_with_the_file() {

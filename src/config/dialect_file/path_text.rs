@@ -7,7 +7,7 @@ use crate::dialect::ValueSource;
 
 /// The named places of frames and requests.
 const FRAME_ROOTS: &[&str] = &["@event", "@data", "@item", "@run", "@thread", "@thread_id", "@run_id"];
-const REQUEST_ROOTS: &[&str] = &["@item", "@thread", "@user_text", "@new_messages", "@answered_calls"];
+const REQUEST_ROOTS: &[&str] = &["@item", "@thread", "@user_text", "@new_messages", "@answered_calls", "@reasoning"];
 
 /// Members of AG-UI's request.
 const REQUEST_MEMBERS: &[&str] =
@@ -134,8 +134,9 @@ impl DialectCompiler<'_> {
             "user_text" if !is_frame => ValueSource::UserText,
             "new_messages" if !is_frame => ValueSource::NewMessages,
             "answered_calls" if !is_frame && scope.has_item() => ValueSource::AnsweredCalls,
-            "answered_calls" if !is_frame => {
-                let message = "`@answered_calls` exists only where `each` names messages";
+            "reasoning" if !is_frame && scope.has_item() => ValueSource::Reasoning,
+            "answered_calls" | "reasoning" if !is_frame => {
+                let message = format!("`@{name}` exists only where `each` names messages");
                 self.report_at(at, message, "write it in the rules of `each: messages`");
                 return None;
             }

@@ -287,6 +287,7 @@ impl DialectCompiler<'_> {
                 | ValueSource::ThreadId
                 | ValueSource::RunId
                 | ValueSource::UserText
+                | ValueSource::Reasoning
         );
         if is_text {
             self.report_at(at, "this is a text, and never a list", "name a list, such as `choices`");

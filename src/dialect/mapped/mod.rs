@@ -9,6 +9,7 @@
 
 mod path;
 mod answered_calls;
+mod message_reasoning;
 mod template;
 mod rule;
 mod rule_index;

@@ -1,6 +1,7 @@
 //! Makes the request of an agent whose dialect is described by a file.
 
 use super::answered_calls::AnsweredCalls;
+use super::message_reasoning::MessageReasoning;
 use super::request_target::RequestTarget;
 use super::template::{ListAllowance, ValueScope, join_text_parts};
 use super::{Mapping, ThreadState};
@@ -49,6 +50,7 @@ impl Mapping {
         let new = NewInput::find(&messages);
         let slots = self.request_paths.read(input.as_str());
         let answered_calls = AnsweredCalls::new(&messages);
+        let reasoning = MessageReasoning::new(&messages);
         let left_out = Cell::new(0);
         let lists = ListAllowance::new(input.as_str().len());
         let scope = ValueScope {
@@ -57,6 +59,7 @@ impl Mapping {
             user_text: new.user_text.as_deref(),
             new_messages: &messages[new.first..],
             answered_calls: Some(&answered_calls),
+            reasoning: Some(&reasoning),
             left_out: Some(&left_out),
             lists: Some(&lists),
             ..ValueScope::default()

@@ -1,6 +1,7 @@
 //! Values that a file dialect makes: literals with places for what a frame, a request or an earlier frame has.
 
 use super::answered_calls::AnsweredCalls;
+use super::message_reasoning::MessageReasoning;
 use super::path::find_value;
 use crate::codec::json::{self, JsonStep};
 use crate::dialect::memory_limits::ELEMENTS_LIMIT;
@@ -34,6 +35,8 @@ pub(crate) enum ValueSource {
     NewMessages,
     /// the calls of the message that is the element of `each` to which the request has results
     AnsweredCalls,
+    /// the reasoning of the message that is the element of `each`
+    Reasoning,
 }
 
 /// A value as a file describes it. One that has no value leaves out its member or element.
@@ -126,6 +129,7 @@ pub(crate) struct ValueScope<'s> {
     pub(crate) user_text: Option<&'s str>,
     pub(crate) new_messages: &'s [Json<'s>],
     pub(crate) answered_calls: Option<&'s AnsweredCalls<'s>>,
+    pub(crate) reasoning: Option<&'s MessageReasoning<'s>>,
     /// counts elements of lists for which there is no rule
     pub(crate) left_out: Option<&'s Cell<u64>>,
     pub(crate) lists: Option<&'s ListAllowance>,
@@ -194,6 +198,7 @@ impl<'s> ValueScope<'s> {
             ValueSource::UserText => self.user_text.map(Json::string),
             ValueSource::NewMessages => Some(json::to_array(self.new_messages)),
             ValueSource::AnsweredCalls => Some(json::to_array(&self.answered_calls?.filter_calls(self.item?))),
+            ValueSource::Reasoning => self.reasoning?.find(self.item?),
         }
     }
 
@@ -311,7 +316,7 @@ impl ValueTemplate {
             ValueTemplate::Table { from, words, otherwise } => {
                 let word = from.make(scope);
                 let found = match &word {
-                    Some(word) if words.is_empty() => Some(word.clone()),
+                    Some(word) if words.is_empty() => Some(word.clone()).filter(has_value),
                     Some(word) => find_table_word(words, word),
                     None => None,
                 };
