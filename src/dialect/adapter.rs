@@ -99,7 +99,8 @@ pub(crate) trait DialectAdapter: std::fmt::Debug + Send + Sync {
     /// Adjusts an event that the engine writes itself.
     fn write_shared(&mut self, _row: &'static EventRow, _outgoing: &mut OutgoingEvent<'_>) {}
 
-    /// Returns what the client does not show after a list of messages, or after the end of a run that failed.
+    /// Returns what the client does not show after a list of messages, the end of a call, or the end of a run that
+    /// failed.
     fn take_losses(&mut self) -> Vec<EventLoss> {
         Vec::new()
     }

@@ -39,6 +39,14 @@ pub(crate) fn write_explicit_role(version: PeerVersion, kind: EventType, outgoin
     newer
 }
 
+/// Ends a text of arguments that only lacks its last brace.
+pub(crate) const LAST_BRACE: &str = "}";
+
+/// Returns true for arguments that only lack their last brace: pieces of an object leave it to the call's end.
+pub(crate) fn lacks_last_brace(arguments: &str) -> bool {
+    json::parse_value(arguments).is_none() && json::parse_value(&[arguments, LAST_BRACE].concat()).is_some()
+}
+
 /// Restores a JSON value that was converted to text.
 pub(crate) fn write_as_json(outgoing: &mut OutgoingEvent<'_>, field: Field) {
     if carry::take_json_note(&mut outgoing.extensions, field)

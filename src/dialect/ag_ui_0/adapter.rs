@@ -139,7 +139,7 @@ impl DialectAdapter for AgUi0Adapter {
     }
 
     fn take_losses(&mut self) -> Vec<EventLoss> {
-        vec![EventLoss::EventNotShown; std::mem::take(&mut self.cut_calls)]
+        vec![EventLoss::EventNotShown; std::mem::take(&mut self.cut_calls) + self.sequencer.take_late_pieces()]
     }
 
     fn buffer<'a>(&mut self, mut event: Event<'a>, canonical_type: Option<&'static str>, _: i64) -> ReleasedEvents<'a> {

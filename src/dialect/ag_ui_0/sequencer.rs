@@ -7,7 +7,7 @@
 //!          START ── anything but its piece or end ──▶ START whole, as CUSTOM ── … ── its first piece ──▶ START*, piece
 //!   call   START, pieces wait for the end; anything else ──▶ what waits leaves whole, as CUSTOM, and START*, pieces* at the end
 //!          END while a call that started before has none ──▶ waits for that, and leaves as CUSTOM too
-//!          result before the END ──▶ START*, pieces*, END*, result ── … ── its END ──▶ whole, as CUSTOM
+//!          result before the END ──▶ START*, pieces*, }*, END*, result ── … ── its rest and END ──▶ whole, as CUSTOM
 //! ```
 //! So the peer gets calls in the order in which they started, as a message lists them. A result needs its call before it.
 //! A snapshot leaves whole as CUSTOM, and without the calls that wait.
@@ -18,6 +18,7 @@
 
 use super::downgrade;
 use crate::codec::json;
+use crate::dialect::event_shapes::{LAST_BRACE, lacks_last_brace};
 use crate::dialect::memory_limits;
 use crate::event::{Event, EventType, Field, IdMap, Json, MemberKey, Members, get, get_owned, remove, set};
 
@@ -32,7 +33,9 @@ pub(super) struct EventSequencer {
     /// the call whose last events were not flushed: any other event flushes them, so it is the only one
     unflushed_call: Option<Json<'static>>,
     /// calls ended early because of their result
-    ended_calls: IdMap<()>,
+    ended_calls: IdMap<EarlyEnd>,
+    /// number of pieces of arguments that came after the end of their call, and go nowhere
+    late_pieces: usize,
     buffered_bytes: usize,
 }
 
@@ -51,6 +54,14 @@ struct SequencedCall {
     flushed_count: usize,
     /// whether its end is among the events, since an earlier call has none
     has_ended: bool,
+}
+
+/// The end of a call that the peer got before the agent's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum EarlyEnd {
+    AsSent,
+    /// behind a brace that the arguments lacked
+    WithBrace,
 }
 
 pub(super) enum SequencerOutput<'a> {
@@ -203,12 +214,14 @@ impl EventSequencer {
 
     fn push_call<'a>(&mut self, event: Event<'a>, out: &mut Vec<SequencerOutput<'a>>) {
         let id = event.get_or_empty(Field::ToolCallId);
-        if self.ended_calls.contains(&id) {
+        if let Some(end) = self.ended_calls.get(&id).copied() {
             self.flush_calls(out);
             // The event leaves as CUSTOM, which would interrupt the text.
             self.pause_message(out);
             if event.kind != EventType::ToolCallArgs {
                 self.ended_calls.remove(&id);
+            } else if !end.includes(&event) {
+                self.late_pieces += 1;
             }
             if event.kind != EventType::ToolCallStart {
                 return out.push(SequencerOutput::AsCustom(event.into_owned()));
@@ -249,10 +262,17 @@ impl EventSequencer {
             return;
         }
         let Some(call) = self.pending_calls.remove(id) else { return };
+        let arguments: String = call.events.iter().filter_map(|event| event.text(Field::Delta)).collect();
         self.release_call(call, out);
-        let end = Event::new(EventType::ToolCallEnd).with(Field::ToolCallId, id.clone());
-        out.push(SequencerOutput::Synthetic(end));
-        self.ended_calls.insert(id.clone(), ());
+        let own = |kind| Event::new(kind).with(Field::ToolCallId, id.clone());
+        let mut early_end = EarlyEnd::AsSent;
+        if lacks_last_brace(&arguments) {
+            let brace = own(EventType::ToolCallArgs).with(Field::Delta, Json::string(LAST_BRACE));
+            out.push(SequencerOutput::Synthetic(brace));
+            early_end = EarlyEnd::WithBrace;
+        }
+        out.push(SequencerOutput::Synthetic(own(EventType::ToolCallEnd)));
+        self.ended_calls.insert(id.clone(), early_end);
         self.release_first(out);
     }
 
@@ -297,6 +317,11 @@ impl EventSequencer {
         dropped.len()
     }
 
+    /// Returns the number of pieces since the last call that the peer has only as CUSTOM.
+    pub(crate) fn take_late_pieces(&mut self) -> usize {
+        std::mem::take(&mut self.late_pieces)
+    }
+
     pub(crate) fn buffered_bytes(&self) -> usize {
         self.buffered_bytes
     }
@@ -307,6 +332,15 @@ impl EventSequencer {
         let Some(call) = self.pending_calls.get_mut(&id) else { return };
         call.events[call.flushed_count..].iter().for_each(|event| out.push(SequencerOutput::AsCustom(event.clone())));
         call.flushed_count = call.events.len();
+    }
+}
+
+impl EarlyEnd {
+    /// Returns true if the peer has this piece of arguments already, or if it adds nothing.
+    fn includes(self, piece: &Event<'_>) -> bool {
+        let delta = piece.text(Field::Delta).unwrap_or_default();
+        let text = delta.trim();
+        text.is_empty() || (self == EarlyEnd::WithBrace && text == LAST_BRACE)
     }
 }
 

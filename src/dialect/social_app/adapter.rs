@@ -3,12 +3,12 @@
 use super::calls::{self, ArgsBuffer, OpenToolCalls};
 use super::message_buffer::MessageBuffer;
 use super::messages::{self, StreamedMessages};
-use crate::dialect::adapter::{CanonicalSink, DialectAdapter, ReleasedEvents, UnreadableEvent};
+use crate::dialect::adapter::{CanonicalSink, DialectAdapter, ReleasedEvent, ReleasedEvents, UnreadableEvent};
 use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
 use crate::dialect::event_shapes::{flatten_parts, restore_chunk, supply_result_id};
 use crate::dialect::row::EventRow;
 use crate::dialect::table::{Dialect, PeerDialect};
-use crate::event::{Event, EventType, Field};
+use crate::event::{Event, EventLoss, EventType, Field};
 
 #[derive(Debug)]
 pub(super) struct SocialAppAdapter {
@@ -95,13 +95,21 @@ impl DialectAdapter for SocialAppAdapter {
             return released;
         };
         match event.kind {
+            EventType::ToolCallArgs if self.args_buffer.is_late(&event) => {
+                released.push(ReleasedEvent::AsCustomNoOp(restore_chunk(event, canonical_type)));
+                return released;
+            }
             EventType::ToolCallArgs => {
                 self.args_buffer.push(event.get_or_empty(Field::ToolCallId), restore_chunk(event, canonical_type));
                 return released;
             }
-            // A result may come before the end, but not before the arguments.
-            EventType::ToolCallEnd | EventType::ToolCallResult => {
+            EventType::ToolCallEnd => {
                 let args = self.args_buffer.finish(&event.get_or_empty(Field::ToolCallId));
+                args.into_iter().for_each(|args| released.push_event(args, None));
+            }
+            // A result may come before the end, but not before the arguments.
+            EventType::ToolCallResult => {
+                let args = self.args_buffer.finish_early(&event.get_or_empty(Field::ToolCallId));
                 args.into_iter().for_each(|args| released.push_event(args, None));
             }
             _ => {}
@@ -125,6 +133,10 @@ impl DialectAdapter for SocialAppAdapter {
             }
             _ => {}
         }
+    }
+
+    fn take_losses(&mut self) -> Vec<EventLoss> {
+        vec![EventLoss::EventNotShown; self.args_buffer.take_late_pieces()]
     }
 
     fn held_bytes(&self) -> usize {

@@ -4,7 +4,9 @@ use super::event_list::EventList;
 use super::members::{ERROR, tool_call};
 use crate::codec::json;
 use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
-use crate::dialect::event_shapes::{stringify_value, tool_result_id, write_as_json};
+use crate::dialect::event_shapes::{
+    LAST_BRACE, lacks_last_brace, stringify_value, tool_result_id, write_as_json,
+};
 use crate::dialect::{carry, memory_limits};
 use crate::event::{
     Event, EventType, Field, IdMap, Json, JsonType, Member, MemberKey, Members, find_member, get, get_owned, remove,
@@ -324,6 +326,9 @@ pub(super) fn remove_fillers(parts: &mut IncomingEvent<'_>, fillers: &'static [(
 #[derive(Debug, Default)]
 pub(super) struct ArgsBuffer {
     open: IdMap<BufferedArgs>,
+    /// calls whose result came before their last brace, which was added; with the cost of the id as its result spells it
+    braced: IdMap<usize>,
+    late_pieces: usize,
     text_bytes: usize,
     list_bytes: usize,
 }
@@ -351,6 +356,7 @@ impl ArgsBuffer {
 
     /// Returns all of a call's arguments as one event, with a note if they arrived in pieces.
     pub(crate) fn finish(&mut self, id: &Json<'_>) -> Option<Event<'static>> {
+        self.text_bytes -= self.braced.remove(id).unwrap_or_default();
         let args = self.open.remove(id)?;
         self.text_bytes -= args.text_bytes();
         self.list_bytes -= args.list_bytes();
@@ -365,9 +371,45 @@ impl ArgsBuffer {
         self.list_bytes
     }
 
+    /// Does the same before a result that comes first, and adds a brace that the arguments lack.
+    pub(crate) fn finish_early(&mut self, id: &Json<'_>) -> Option<Event<'static>> {
+        let lacks_brace = self.open.get(id).is_some_and(|args| lacks_last_brace(&args.text()));
+        let mut args = self.finish(id)?;
+        if !lacks_brace {
+            return Some(args);
+        }
+        let whole = args.owned_text(Field::Delta).unwrap_or_default() + LAST_BRACE;
+        if find_member(&args.members, BUFFERED_EVENTS).is_none() {
+            let mut events = EventList::default();
+            events.push(&args);
+            args.members.retain(|(key, _)| *key == MemberKey::Known(Field::ToolCallId));
+            args.members.push((carry::extension_key(BUFFERED_EVENTS), events.into_json()));
+        }
+        args.set(Field::Delta, Json::string(&whole));
+        let cost = memory_limits::text_cost(id.as_str());
+        self.text_bytes += cost;
+        self.braced.insert(id.clone().into_owned(), cost);
+        Some(args)
+    }
+
+    /// Returns true for a piece of a call whose arguments the client has with an added brace. Counts what is more than
+    /// that brace.
+    pub(crate) fn is_late(&mut self, piece: &Event<'_>) -> bool {
+        let is_late = piece.get(Field::ToolCallId).is_some_and(|id| self.braced.contains(id));
+        let text = piece.text(Field::Delta).unwrap_or_default();
+        self.late_pieces += usize::from(is_late && !matches!(text.trim(), "" | LAST_BRACE));
+        is_late
+    }
+
+    /// Returns the number of pieces since the last call that the client does not show.
+    pub(crate) fn take_late_pieces(&mut self) -> usize {
+        std::mem::take(&mut self.late_pieces)
+    }
+
     /// Returns arguments that have no end because the run failed.
     pub(crate) fn drain(&mut self) -> Vec<Event<'static>> {
         (self.text_bytes, self.list_bytes) = (0, 0);
+        self.braced = IdMap::default();
         self.open.drain().map(|(id, args)| args.merge(id)).collect()
     }
 }
@@ -383,6 +425,13 @@ impl BufferedArgs {
         if let BufferedArgs::Several { text, events } = self {
             text.push_str(&event.text(Field::Delta).unwrap_or_default());
             events.push(event);
+        }
+    }
+
+    fn text(&self) -> Cow<'_, str> {
+        match self {
+            BufferedArgs::Alone(event) => event.text(Field::Delta).unwrap_or_default(),
+            BufferedArgs::Several { text, .. } => Cow::Borrowed(text),
         }
     }
 
