@@ -7,6 +7,7 @@
 
 use super::run::RunItem;
 use super::{Event, EventType, Field, Json, heap_size, optional_size};
+use std::sync::Arc;
 
 /// Maximum number of lanes; beyond it, the least recently used one is dropped. Chunks that name their message can still
 /// continue.
@@ -107,8 +108,8 @@ pub(crate) struct ChunkStream {
     pub(crate) id: Json<'static>,
     /// `None` for the agent itself
     pub(crate) owner: Option<Json<'static>>,
-    /// whether the client shows something of it
-    pub(crate) is_shown: bool,
+    /// the beginning of what the client shows of it
+    pub(crate) first_text: Option<Arc<str>>,
     /// from the first chunk
     pub(crate) fixed_fields: Vec<(Field, Json<'static>)>,
 }
@@ -125,7 +126,8 @@ impl ChunkStream {
     fn heap_size(&self) -> usize {
         let fields = self.fixed_fields.iter().map(|(_, value)| value.heap_size()).sum::<usize>();
         let ids = self.id.heap_size() + optional_size(self.owner.as_ref());
-        ids + fields + heap_size::list_size::<(Field, Json<'_>)>(self.fixed_fields.capacity())
+        let text = self.first_text.as_ref().map_or(0, |text| heap_size::allocation_size(text.len()));
+        ids + text + fields + heap_size::list_size::<(Field, Json<'_>)>(self.fixed_fields.capacity())
     }
 }
 
@@ -180,7 +182,7 @@ mod tests {
     fn stream(speaker: usize) -> ChunkStream {
         let owner = Some(Json::string(&format!("s{speaker}")));
         let id = Json::string(&format!("m{speaker}"));
-        ChunkStream { kind: ChunkStreamKind::Text, id, owner, is_shown: true, fixed_fields: Vec::new() }
+        ChunkStream { kind: ChunkStreamKind::Text, id, owner, first_text: None, fixed_fields: Vec::new() }
     }
 
     #[test]

@@ -17,6 +17,7 @@
 
 use super::{Event, EventType, FEW, Field, Json};
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
 #[derive(Debug, Default)]
 pub(crate) enum RunStateMachine {
@@ -65,8 +66,8 @@ pub(crate) struct OpenItem {
     pub(crate) id: Json<'static>,
     /// `None` for the agent itself
     pub(crate) owner: Option<Json<'static>>,
-    /// whether the client shows something of it
-    pub(crate) is_shown: bool,
+    /// the beginning of what the client shows of it
+    pub(crate) first_text: Option<Arc<str>>,
     /// whether a snapshot of the agent has removed it from the client's messages
     pub(crate) is_removed: bool,
 }
@@ -243,8 +244,9 @@ impl OpenItems {
                     return Err(RunViolation::UnknownParent);
                 }
                 let owner = owner.cloned().map(Json::into_owned);
-                let is_shown = item == RunItem::ToolCall;
-                self.open(OpenItem { item, id: id.clone().into_owned(), owner, is_shown, is_removed: false });
+                // A call is shown from its start.
+                let first_text = (item == RunItem::ToolCall).then(Arc::default);
+                self.open(OpenItem { item, id: id.clone().into_owned(), owner, first_text, is_removed: false });
             }
             (ItemAction::Use | ItemAction::Close, None) => return Err(RunViolation::NotOpen(item)),
             // "Untagged is always fine."

@@ -59,7 +59,7 @@ impl ChunkNames {
                     kind: piece,
                     id: id.clone().into_owned(),
                     owner: owner.cloned().map(Json::into_owned),
-                    is_shown: false,
+                    first_text: None,
                     fixed_fields,
                 }
             }

@@ -131,6 +131,8 @@ pub(super) struct RunGuard {
     single_message_list: bool,
     /// whether the client has open calls among its messages
     streams_calls: bool,
+    /// whether the client gets thinking and shows none
+    hides_reasoning: bool,
     pub(crate) agent_error: Option<Box<AgentError>>,
     pub(crate) retained_bytes: usize,
 }
@@ -150,6 +152,7 @@ impl RunGuard {
             start_optional: agent.is_start_optional(),
             single_message_list: client.dialect.has_one_message_list,
             streams_calls: client.streams_calls(),
+            hides_reasoning: client.hides(EventLoss::ReasoningNotShown),
             agent_error: None,
             retained_bytes: 0,
         }

@@ -324,7 +324,7 @@ fn find_stream(event: &Event<'_>, lanes: &ChunkLanes) -> Option<ChunkStream> {
     });
     match (open.next_back().cloned(), id) {
         (Some(stream), _) => Some(stream),
-        (None, Some(id)) => Some(ChunkStream { kind: piece, id, owner, is_shown: false, fixed_fields: Vec::new() }),
+        (None, Some(id)) => Some(ChunkStream { kind: piece, id, owner, first_text: None, fixed_fields: Vec::new() }),
         (None, None) => None,
     }
 }

@@ -1,6 +1,6 @@
 //! Chunk lanes for agents that send pieces without starts and ends.
 
-use super::removed_items::has_text;
+use super::removed_items::first_text;
 use super::{DEFAULT_IDS, RunGuard, UNKNOWN_TOOL, carry_member, memory_limits, supply_member};
 use crate::event::lane::{ChunkStream, ChunkStreamKind};
 use crate::event::run::{ItemAction, RunItem};
@@ -87,8 +87,8 @@ impl RunGuard {
                 carry_member(&mut event, field, report);
             }
         }
-        let is_shown = stream.is_shown || has_text(&event);
-        self.lanes.mark_used(ChunkStream { is_shown, ..stream });
+        let first_text = stream.first_text.clone().or_else(|| first_text(&event));
+        self.lanes.mark_used(ChunkStream { first_text, ..stream });
         event
     }
 
@@ -123,8 +123,8 @@ impl RunGuard {
         let settled = piece.fixed_fields().iter().filter_map(value).collect();
         self.retained_bytes += memory_limits::retained_ids_cost(&event);
         let owner = event.get_owned(Field::SubagentRunId);
-        let is_shown = has_text(&event);
-        self.lanes.mark_used(ChunkStream { kind: piece, id, owner, is_shown, fixed_fields: settled });
+        let first_text = first_text(&event);
+        self.lanes.mark_used(ChunkStream { kind: piece, id, owner, first_text, fixed_fields: settled });
         event
     }
 }
