@@ -6,7 +6,7 @@ use crate::codec::json;
 use crate::dialect::peer_version::PeerVersion;
 use crate::dialect::table::{ContentParts, PeerDialect};
 use crate::event::input::{TOOL, USER};
-use crate::event::{Json, JsonType, MemberKey, Members};
+use crate::event::{Json, JsonType, MemberKey, Members, find_member};
 use std::borrow::Cow;
 
 const SEPARATOR: &str = "\n";
@@ -206,6 +206,18 @@ pub(crate) fn count_media(content: &Json<'_>) -> usize {
     let is_text = |part: &Json<'_>| json::parse_member(part, json::TYPE).is_some_and(|kind| kind.is_str(TEXT));
     let parts = Some(content).filter(|content| content.json_type() == JsonType::Array).and_then(json::parse_elements);
     parts.unwrap_or_default().iter().filter(|part| !is_text(part)).count()
+}
+
+/// Returns true for a list of parts in AG-UI's form.
+pub(crate) fn is_ag_ui_parts(value: &Json<'_>) -> bool {
+    let is_known = |part: &Json<'_>| {
+        let Ok(part) = json::parse_object(part.as_str()) else { return false };
+        let is_of =
+            |kinds: &[&str]| part.kind.as_ref().is_some_and(|kind| kinds.iter().any(|known| kind.is_str(known)));
+        let has = |name| find_member(&part.members, name).is_some();
+        (is_of(&[TEXT]) && has(TEXT)) || (is_of(&MEDIA_TYPES) && has(SOURCE))
+    };
+    is_parts(value) && json::parse_elements(value).unwrap_or_default().iter().all(is_known)
 }
 
 pub(crate) fn is_parts(value: &Json<'_>) -> bool {

@@ -16,6 +16,7 @@ use super::object_arguments::{self, ArgumentsStep, ObjectArguments, arguments_st
 use super::report::TranslationReport;
 use super::{EventSink, message, run_error, value_aliases};
 use crate::codec::json::{self, JsonObject};
+use crate::dialect::content_parts;
 use crate::dialect::{
     CarryLocation, Dialect, DialectAdapter, EventRow, EventShape, FallbackPolicy, MappedReader, PeerDialect,
     RetiredEventReader, UnreadableEvent, find_retired_row,
@@ -340,7 +341,11 @@ impl EventReader {
             EventShape::ObjectPieces => stringify_value(parts, Field::Delta),
             EventShape::AnyContent => {
                 supply_result_id(parts);
-                stringify_value(parts, Field::Content);
+                // An agent whose dialect is not known yet may be of AG-UI 1.0.
+                let is_parts = || parts.event.get(Field::Content).is_some_and(content_parts::is_ag_ui_parts);
+                if !(self.dialect.is_versioned() && is_parts()) {
+                    stringify_value(parts, Field::Content);
+                }
             }
             EventShape::MessageList => {
                 aliases::strip_messages(self.dialect, &mut parts.event, sink.report());

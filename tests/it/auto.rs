@@ -27,6 +27,32 @@ fn translates_a_detected_dialect_like_a_configured_one() {
     assert_eq!(bytes, named);
 }
 
+/// An agent of AG-UI may show its dialect only behind arguments, which wait for more while it may have another one.
+#[test]
+fn keeps_arguments_and_parts_that_come_before_the_dialect_is_known() {
+    let parts = r#"[{"type":"text","text":"见图"},{"type":"image","source":{"type":"url","value":"https://x/p.png"}}]"#;
+    let call = r#"{"type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"f"}"#;
+    let args = r#"{"type":"TOOL_CALL_ARGS","toolCallId":"c","delta":"{\"a\":1}"}"#;
+    let chunk = r#"{"type":"TOOL_CALL_CHUNK","toolCallId":"c","toolCallName":"f","delta":"{\"a\""}"#;
+    let rest = r#"{"type":"TOOL_CALL_CHUNK","delta":":1}"}"#;
+    let sign = r#"{"type":"ACTIVITY_SNAPSHOT","messageId":"v","activityType":"plan","content":{}}"#;
+    let end = r#"{"type":"TOOL_CALL_END","toolCallId":"c"}"#;
+    let result = format!(r#"{{"type":"TOOL_CALL_RESULT","messageId":"m","toolCallId":"c","content":{parts}}}"#);
+    for events in
+        [&[call, args, sign, end][..], &[chunk, rest, sign], &[call, end, &result], &[call, end, &result, sign]]
+    {
+        let run =
+            ["RUN_STARTED", "RUN_FINISHED"].map(|kind| format!(r#"{{"type":"{kind}","threadId":"t","runId":"r"}}"#));
+        let all = [&[run[0].as_str()][..], events, &[&run[1]]].concat();
+        let input: String = all.iter().map(|event| format!("data: {event}\n\n")).collect();
+        let (output, report) = translate_stream(PeerDialect::new_auto(), side("ag-ui"), [input.as_bytes()]);
+        let named = translate_stream(side("ag-ui"), side("ag-ui"), [input.as_bytes()]).0;
+        let bodies = |output: &str| output.replace(r#","protocolVersion":"1.0""#, "");
+        assert_eq!(bodies(&output), bodies(&named));
+        assert!(report.losses.iter().all(|count| *count == 0), "{all:?}");
+    }
+}
+
 /// Events before the detection count too: the ids of the run are on every event of that dialect.
 #[test]
 fn keeps_the_run_start_when_a_later_event_shows_the_dialect() {

@@ -12,7 +12,7 @@ impl EventReader {
         let Some(sign) = detector.inspect(data) else { return detector.keep(data) };
         sink.report().switch_dialect(sign);
         let detector = self.detector.take();
-        let object_arguments = std::mem::take(&mut self.object_arguments);
+        let mut object_arguments = std::mem::take(&mut self.object_arguments);
         *self = EventReader::new(PeerDialect::new(sign.dialect), self.run_id.take());
         // Reads the kept events to rebuild the state of open messages and calls; they have already been emitted.
         let mut discarded = DiscardingSink(TranslationReport {
@@ -23,8 +23,12 @@ impl EventReader {
             .iter()
             .flat_map(|detector| detector.kept_events())
             .for_each(|data| self.read_frame(None, data, &mut discarded));
-        // Events that wait were not emitted.
-        self.object_arguments = object_arguments;
+        // Events that wait were not emitted. AG-UI's arguments are text, which waits for nothing.
+        if sign.dialect.is_canonical() {
+            object_arguments.finish(false, sign.dialect.name, sink);
+        } else {
+            self.object_arguments = object_arguments;
+        }
         self.detector = detector.filter(|detector| !detector.is_settled());
         if let Some(detector) = &mut self.detector {
             detector.keep(data);
