@@ -4,9 +4,7 @@ use super::event_list::EventList;
 use super::members::{ERROR, tool_call};
 use crate::codec::json;
 use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
-use crate::dialect::event_shapes::{
-    LAST_BRACE, lacks_last_brace, stringify_value, tool_result_id, write_as_json,
-};
+use crate::dialect::event_shapes::{LAST_BRACE, lacks_last_brace, stringify_value, tool_result_id, write_as_json};
 use crate::dialect::{carry, memory_limits};
 use crate::event::{
     Event, EventType, Field, IdMap, Json, JsonType, Member, MemberKey, Members, find_member, get, get_owned, remove,
@@ -326,7 +324,8 @@ pub(super) fn remove_fillers(parts: &mut IncomingEvent<'_>, fillers: &'static [(
 #[derive(Debug, Default)]
 pub(super) struct ArgsBuffer {
     open: IdMap<BufferedArgs>,
-    /// calls whose result came before their last brace, which was added; with the cost of the id as its result spells it
+    /// calls whose result came before their last brace, which was added; with the cost of the id as the result spells
+    /// it
     braced: IdMap<usize>,
     late_pieces: usize,
     text_bytes: usize,

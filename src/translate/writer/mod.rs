@@ -179,8 +179,7 @@ impl EventWriter {
         }
         let Some(adapter) = &mut self.adapter else { return self.write_by_row(event, canonical_type, to) };
         let own_type = canonical_type;
-        let may_lose =
-            matches!(event.kind, EventType::MessagesSnapshot | EventType::ToolCallEnd | EventType::RunError);
+        let may_lose = matches!(event.kind, EventType::MessagesSnapshot | EventType::ToolCallEnd | EventType::RunError);
         let events = adapter.buffer(event, canonical_type, to.now_ms);
         if may_lose {
             adapter.take_losses().into_iter().for_each(|loss| to.report.count_loss(loss));
