@@ -8,7 +8,7 @@
 //! becomes content with all its members, as recorded in a note. A block stays a block if its type is the last part of
 //! another activity's type.
 
-use super::blocks::{BlockText, DELTA, DeltaContent, carry_members, parse_delta, take_text};
+use super::blocks::{BlockText, DELTA, DeltaContent, TextPlace, carry_members, parse_delta, take_text};
 use super::collaboration::id_text;
 use super::joined_blocks::{parse_joined_blocks, parse_unusual_block};
 use super::members::block;
@@ -71,8 +71,12 @@ pub(super) fn is_opaque_content(members: &Members<'_>) -> bool {
             _ => false,
         }),
         DeltaContent::Block { kind, mut output, .. } => {
-            matches!(take_text(&kind, &mut output), BlockText::Unreadable)
-                && delta.is_none_or(|delta| parse_unusual_block(delta).is_none())
+            match take_text(&kind, &mut output) {
+                // Where there is no thinking that it ends.
+                BlockText::Thinking { place: TextPlace::Missing(_), .. } => true,
+                BlockText::Unreadable => delta.is_none_or(|delta| parse_unusual_block(delta).is_none()),
+                BlockText::None | BlockText::Text { .. } | BlockText::Thinking { .. } => false,
+            }
         }
     }
 }

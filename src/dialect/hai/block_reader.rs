@@ -20,8 +20,8 @@ mod whole_text;
 
 use super::block_activity::{BlockNumbers, OutputBlock};
 use super::blocks::{
-    BlockText, DeltaContent, OUTPUT, REST, STRING, carry_delta, is_scalar, parse_delta, read_scalar, split_braces,
-    take_text,
+    BlockText, DeltaContent, OUTPUT, REST, STRING, TextPlace, carry_delta, is_scalar, parse_delta, read_scalar,
+    split_braces, take_text,
 };
 use super::cut_block::{CutBlock, CutRead};
 use super::joined_blocks::parse_joined_blocks;
@@ -196,8 +196,7 @@ impl BlockReader {
             }
             BlockText::Text { text, place } => {
                 let whole = self.take_whole(&mut event, &text);
-                let is_in_string = [STRING, REST].iter().any(|note| find_member(&own, note).is_some());
-                if !is_in_string {
+                if !is_in_string(&own) {
                     let is_string_run = !*self.uses_blocks.get_or_insert(true);
                     let must_stay = is_string_run || (whole.is_none() && !split_braces(&text).is_empty());
                     if must_stay && output.is_empty() && place.is_usual_for_text() {
@@ -209,11 +208,16 @@ impl BlockReader {
                 event.set(Field::Delta, whole.unwrap_or_else(|| read_scalar(text, &mut own)));
                 self.read_text(event, own, dialect, sink);
             }
+            BlockText::Thinking { place: TextPlace::Missing(_), .. }
+                if !(is_in_string(&own) || self.is_thinking(&event)) =>
+            {
+                return Err(UnreadableEvent);
+            }
             BlockText::Thinking { text, place } => {
                 let ends = place.ends_thinking();
                 if ends && text.is_str("") && self.holds_empty_thought(&event) {
                     event.set(Field::Delta, Json::EMPTY_STRING);
-                    if ![STRING, REST].iter().any(|note| find_member(&own, note).is_some()) {
+                    if !is_in_string(&own) {
                         own.push((carry::extension_key(STRING), value.clone().into_owned()));
                     }
                     carry::pack(&mut event, dialect, own);
@@ -332,6 +336,11 @@ impl BlockReader {
     }
 
     /// Returns true if a thought that ends without text is carried by the next event: a client would show an empty one.
+    fn is_thinking(&self, event: &Event<'_>) -> bool {
+        let message = self.open_messages.get(event.get(Field::MessageId).unwrap_or(&Json::EMPTY_STRING));
+        message.is_some_and(|message| message.span_id.is_some())
+    }
+
     fn holds_empty_thought(&mut self, event: &Event<'_>) -> bool {
         let is_free = self.pending.len() < OPEN_ITEMS_LIMIT;
         let message = self.open_messages.get_mut(event.get(Field::MessageId).unwrap_or(&Json::EMPTY_STRING));
@@ -475,4 +484,9 @@ impl BlockReader {
         }
         self.open_messages = IdMap::default();
     }
+}
+
+/// Returns true for a block of a string or list of blocks.
+fn is_in_string(own: &Members<'_>) -> bool {
+    [STRING, REST].iter().any(|note| find_member(own, note).is_some())
 }

@@ -82,6 +82,8 @@ pub(super) enum TextPlace<'a> {
     Data,
     /// `data.content`, as in build_thinking_output, beside other members
     DataContent(Members<'a>),
+    /// none: `data` has only the other members, since an agent may leave out what is None (§4.2, build_sse_data)
+    Missing(Members<'a>),
 }
 
 impl TextPlace<'_> {
@@ -92,7 +94,7 @@ impl TextPlace<'_> {
     /// Returns true if the members next to the text say that the agent no longer thinks.
     pub(super) fn ends_thinking(&self) -> bool {
         match self {
-            TextPlace::DataContent(rest) => {
+            TextPlace::DataContent(rest) | TextPlace::Missing(rest) => {
                 find_member(rest, block::THINKING).is_some_and(|value| value.as_str() == "false")
             }
             TextPlace::Content | TextPlace::Data => false,
@@ -104,7 +106,9 @@ impl TextPlace<'_> {
         match self {
             TextPlace::Content => {}
             TextPlace::Data => own.push((carry::extension_key(PLACE), Json::string(block::DATA))),
-            TextPlace::DataContent(rest) => own.push((carry::extension_key(DATA), json::to_object(rest))),
+            TextPlace::DataContent(rest) | TextPlace::Missing(rest) => {
+                own.push((carry::extension_key(DATA), json::to_object(rest)));
+            }
         }
     }
 
@@ -114,6 +118,10 @@ impl TextPlace<'_> {
             TextPlace::Content => own.push((carry::extension_key(PLACE), Json::string(block::CONTENT))),
             TextPlace::Data => own.push((carry::extension_key(PLACE), Json::string(block::DATA))),
             TextPlace::DataContent(rest) => carry_members(own, &THINKING_MEMBERS, rest, DATA),
+            TextPlace::Missing(rest) => {
+                own.push((carry::extension_key(PLACE), Json::string(block::DATA)));
+                own.push((carry::extension_key(DATA), json::to_object(rest)));
+            }
         }
     }
 }
@@ -129,7 +137,11 @@ pub(super) fn take_text<'a>(kind: &Json<'_>, output: &mut Members<'a>) -> BlockT
         false => take_data(output, accepts).or_else(|| take_content(output, accepts)),
     };
     match take(|value| value.json_type() == JsonType::String).or_else(|| take(is_scalar)) {
-        None => BlockText::Unreadable,
+        None if is_text => BlockText::Unreadable,
+        None => match take_thinking_members(output) {
+            Some(rest) => BlockText::Thinking { text: Json::EMPTY_STRING, place: TextPlace::Missing(rest) },
+            None => BlockText::Unreadable,
+        },
         Some((text, place)) if is_text => BlockText::Text { text, place },
         Some((text, place)) => BlockText::Thinking { text, place },
     }
@@ -151,6 +163,18 @@ fn take_data<'a>(output: &mut Members<'a>, accepts: fn(&Json<'_>) -> bool) -> Op
     let rest = crate::event::into_owned_members(data);
     carry::take(output, block::DATA);
     Some((text, TextPlace::DataContent(rest)))
+}
+
+/// Takes the data of a thinking block without text.
+fn take_thinking_members(output: &mut Members<'_>) -> Option<Members<'static>> {
+    let data = json::parse_members(find_member(output, block::DATA)?)?;
+    let is_thinking = THINKING_MEMBERS.iter().any(|name| find_member(&data, name).is_some());
+    if !is_thinking || [block::CONTENT, block::TEXT].iter().any(|name| find_member(&data, name).is_some()) {
+        return None;
+    }
+    let data = crate::event::into_owned_members(data);
+    carry::take(output, block::DATA);
+    Some(data)
 }
 
 fn take_accepted<'a>(members: &mut Members<'a>, name: &str, accepts: fn(&Json<'_>) -> bool) -> Option<Json<'a>> {
@@ -282,6 +306,7 @@ fn build_thinking_output(text: &Json<'_>, own: &mut Members<'_>) -> Json<'static
     let place = carry::take(own, PLACE);
     let rest = carry::take(own, DATA).map(Json::into_owned);
     let data = match (&place, &rest) {
+        (Some(_), Some(rest)) if text.is_str("") => rest.clone(),
         (Some(_), _) => text.clone().into_owned(),
         (None, Some(rest)) => build_data(text, rest),
         (None, None) => json::build_object(|object| {
