@@ -169,7 +169,11 @@ impl DialectCompiler<'_> {
             let hint = "add a rule with `keep:`, or remove `forget`";
             self.report_at(at, "no rule keeps anything that could be forgotten", hint);
         }
-        for (node, path) in self.list_items(at) {
+        let rules = self.list_items(at);
+        if rules.is_empty() {
+            self.report_at(at, "an empty list names no error", "write `forget: {status: 404, code: not_found}`");
+        }
+        for (node, path) in rules {
             let at = PlacedNode { node, path: &path };
             let before = self.problem_count();
             self.mapping_entries(at, "`forget: {status: 404, code: not_found}`");

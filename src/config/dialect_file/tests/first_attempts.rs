@@ -231,6 +231,44 @@ fn forms_that_can_never_work_are_refused() {
 
 /// Files that are valid, each with the warning that it gets, if any.
 #[test]
+fn errors_that_forget_nothing_are_refused() {
+    let keeps = |error: &str| file("  - has: c\n    keep: {c: '{c}'}\n") + &format!("error: {error}\n");
+    let rows = [
+        (file("") + "error: {code: c, forget: {code: gone}}\n", "no rule keeps anything", "add a rule with `keep:`"),
+        (
+            keeps("{forget: {code: gone}}"),
+            "error.forget.code: nothing says where an error has its code",
+            "to the `fail`",
+        ),
+        (keeps("{code: c, forget: {}}"), "error.forget: names no error", "write the `status`"),
+        (keeps("{code: c, forget: []}"), "error.forget: an empty list names no error", "write `forget: {status"),
+        (keeps("{code: c, forget: {code: []}}"), "error.forget: names no error", "its `code`, or both"),
+        (keeps("{code: c, forget: 404}"), "must be a mapping, not a number", "write `forget: {status: 404"),
+        (keeps("{code: c, forget: {status: 99}}"), "7:35: error.forget.status: must be an HTTP status", "200 to 599"),
+        (keeps("{code: c, forget: [{status: [404, 4xx]}]}"), "error.forget[0].status[1]: must be", "200 to 599"),
+        (keeps("{code: c, forget: {message: gone}}"), "error.forget.message: there is no such key", "`status`, `code`"),
+        (keeps("{code: c, forgets: {code: gone}}"), "error.forgets: there is no such key", "did you mean `forget`?"),
+    ];
+    assert_problems(&rows);
+}
+
+#[test]
+fn reasoning_belongs_to_a_message() {
+    let request = |body: &str| file("") + &format!("request: {{body: {{m: {body}}}}}\n");
+    let rows = [
+        (request("'{@reasoning}'"), "`@reasoning` exists only where `each` names messages", "`each: messages`"),
+        (request("{each: messages, as: '{@reasoning.x}'}"), "`@reasoning.x` leads into a text", "`@reasoning` alone"),
+        (
+            request("{each: messages, as: {each: '@reasoning', as: x}}"),
+            "this is a text, and never a list",
+            "name a list",
+        ),
+        (file("  - has: x\n    fail: {message: '{@reasoning}'}\n"), "`@reasoning` does not exist here", "`@event`"),
+    ];
+    assert_problems(&rows);
+}
+
+#[test]
 fn what_is_probably_not_meant_is_a_warning() {
     let example = "tests:\n  - stream: |\n      data: {\"a\":{\"txt\":\"Hi\"}}\n    events: []\n";
     let constant = |effect: &str| file(&format!("  - has: a\n    {effect}\n")) + example;
