@@ -32,8 +32,8 @@ pub(super) struct AgentErrorPolicy<'a> {
 }
 
 impl AgentErrorPolicy<'_> {
-    /// Adds the agent's message to the cause for the log, masked, and to the detail if the route passes it. The agent may
-    /// no longer know the thread after an error with this status.
+    /// Adds the agent's message to the cause for the log, masked, and to the detail if the route passes it. The agent
+    /// may no longer know the thread after an error with this status.
     fn with_agent_message(
         self,
         mut rejection: Rejection,

@@ -359,10 +359,10 @@ fn reasoning_goes_back_with_its_message_if_it_is_wanted() {
         question("u4", "Bye")
     ]);
     let file = TempFile::new(&input("r1", &messages));
-    let sent = |wish: &str| -> Vec<Value> {
+    let sent = |setting: &str| -> Vec<Value> {
         let mut command = diglot();
         command.args(["translate", "--request", "--from", "ag-ui", "--to", "openai-chat"]).arg(file.path());
-        let done = command.env("OPENAI_SEND_REASONING", wish).output().expect("the binary starts");
+        let done = command.env("OPENAI_SEND_REASONING", setting).output().expect("the binary starts");
         let body: Value = serde_json::from_slice(&done.stdout).expect("JSON");
         let messages = body["messages"].as_array().expect("messages").iter();
         messages.map(|message| message["reasoning_content"].clone()).filter(|own| !own.is_null()).collect()

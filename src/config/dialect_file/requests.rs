@@ -151,8 +151,8 @@ impl DialectCompiler<'_> {
         }
     }
 
-    /// Compiles `error`, which says where the agent's errors have their message and code, and which of them mean that it
-    /// no longer knows the thread.
+    /// Compiles `error`: where the agent's errors have their message and code, and which mean that it no longer knows
+    /// the thread.
     pub(super) fn compile_error(&mut self, at: PlacedNode<'_>) {
         self.mapping_entries(at, "`error: {message: PATH, code: PATH}`");
         self.check_keys(at, ERROR_KEYS);

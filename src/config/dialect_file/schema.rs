@@ -128,8 +128,6 @@ fn definitions() -> Value {
     table.insert("anyOf".to_owned(), json!([{"required": ["table"]}, {"required": ["otherwise"]}]));
     let mut condition = closed(ITEM_KEYS, ITEM, &["as"]);
     condition.insert("minProperties".to_owned(), json!(2));
-    let mut forget = closed(FORGET_KEYS, FORGET, &[]);
-    forget.insert("minProperties".to_owned(), json!(1));
     json!({
         "any": true,
         "condition": condition,
@@ -140,10 +138,9 @@ fn definitions() -> Value {
         "example": example,
         "fail": closed(FAIL_KEYS, FAIL, &[]),
         "codes": {"anyOf": [reference("text"), {"type": "array", "minItems": 1, "items": reference("text")}]},
-        "forget": forget,
+        "forget": forget_form(),
         "forgets": {"anyOf": [reference("forget"), {"type": "array", "minItems": 1, "items": reference("forget")}]},
-        "statuses": {"anyOf": [reference("status"), {"type": "array", "minItems": 1, "items": reference("status")}]},
-        "status": {"type": "integer", "minimum": 200, "maximum": 599},
+        "statuses": statuses(),
         "finish": {"type": "object", "properties": members(EventType::RunFinished, &[]), "additionalProperties": false},
         "item": closed(ITEM_KEYS, ITEM, &["as"]),
         "kept": {"type": "object", "propertyNames": {"pattern": "^[A-Za-z0-9_]+$"}, "additionalProperties": reference("value")},
@@ -187,6 +184,17 @@ fn definitions() -> Value {
         "words": {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}},
         "yes": {"const": true},
     })
+}
+
+fn forget_form() -> Value {
+    let mut forget = closed(FORGET_KEYS, FORGET, &[]);
+    forget.insert("minProperties".to_owned(), json!(1));
+    Value::Object(forget)
+}
+
+fn statuses() -> Value {
+    let status = json!({"type": "integer", "minimum": 200, "maximum": 599});
+    json!({"anyOf": [status, {"type": "array", "minItems": 1, "items": status}]})
 }
 
 fn reference(definition: &str) -> Value {

@@ -1,4 +1,5 @@
-//! The reasoning of an assistant's message. AG-UI has it in messages of its own, many agents in a member of the message.
+//! The reasoning of an assistant's message. AG-UI has it in messages of its own, many agents in a member of the
+//! message.
 //!
 //! ```text
 //!   reasoning, reasoning, assistant      both are the assistant's

@@ -17,10 +17,10 @@ mod text_copies;
 mod sent_text;
 mod run_pieces;
 mod frame_trace;
+mod error_paths;
 mod reader;
 mod request_target;
 mod request;
-mod error_paths;
 
 use crate::codec::json::PathTree;
 pub(crate) use error_paths::{CONVERSATION_GONE, ErrorPaths, ForgetRule, FoundError};
