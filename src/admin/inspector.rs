@@ -99,8 +99,8 @@ async fn require_own_site(State(guard): State<InspectorGuard>, request: Request,
 }
 
 /// Returns whether the host is a loopback address or `localhost`, and the origin, if there is one, the same. Any port
-/// will do, since `ssh -L` and `kubectl port-forward` change it. Each stands there once: of two, the page's browser could
-/// mean the other.
+/// will do, since `ssh -L` and `kubectl port-forward` change it. Each stands there once: of two, the page's browser
+/// could mean the other.
 fn is_own_site(headers: &HeaderMap) -> bool {
     let only = |name| {
         let mut values = headers.get_all(name).iter();
