@@ -193,6 +193,10 @@ export default {
   "Try again later, or raise `timeouts.idle` of the route, or `timeouts.ping_only` for an agent that still sends comments.":
     "请稍后重试，或调高路由的 `timeouts.idle`；若智能体仍在发送注释，则调高 `timeouts.ping_only`。",
   "The agent answered with an error status.": "智能体以错误状态应答。",
+  "The agent no longer knows this conversation: the next message begins a new one.":
+    "智能体已不再认识此会话：下一条消息将开始新的会话。",
+  "Send the message again. The agent knows the earlier messages only if its request has them.":
+    "请重新发送该消息。只有请求中带有更早的消息，智能体才会知道它们。",
   "See the agent's own log for the reason; after a 404, check the path in `upstream`.": "原因见智能体自己的日志；若为 404，请检查 `upstream` 中的路径。",
   "The agent's response is not an event stream.": "智能体的响应不是事件流。",
   "Check that `upstream` is the agent's streaming endpoint.": "请检查 `upstream` 是否为智能体的流式端点。",
