@@ -185,7 +185,7 @@ rejections! {
         "The agent sent no event for too long.", "Try again later, or raise `timeouts.idle` of the route, or `timeouts.ping_only` for an agent that still sends comments.";
     UpstreamStatus = 502 "upstream_status" [proxy_status: Some("http_request_error")],
         "The agent answered with an error status.",
-        "See the agent's own log for the reason; after a 404, check the path in `upstream`.";
+        "See the agent's own log for the reason. After 401 or 403, check the credentials that the agent gets; after 404, the path in `upstream`; after 429, the agent's own limits.";
     UpstreamContentType = 502 "upstream_content_type" [proxy_status: Some("http_protocol_error")],
         "The agent's response is not an event stream.", "Check that `upstream` is the agent's streaming endpoint.";
     UpstreamContentEncoding = 502 "upstream_content_encoding" [proxy_status: Some("http_response_content_coding")],

@@ -383,6 +383,31 @@ fn content_without_a_form_is_named_with_the_file() {
     assert!(!notes.contains("pin"), "{notes}");
 }
 
+/// A message whose text is elsewhere in the request is not left out of it.
+#[test]
+fn a_question_that_is_sent_as_text_is_not_left_out() {
+    let each = r#"{each: "@new_messages", rules: [{when: {"@item.role": tool}, as: "{@item.content}"}]}"#;
+    let dialect = |prompt: &str| {
+        let text = format!("name: own\nevents: [{{done: true}}]\nrequest: {{body: {{{prompt}answers: {each}}}}}\n");
+        TempFile::new(&text)
+    };
+    let (sent, absent) = (dialect(r#"prompt: "{@user_text}", "#), dialect(""));
+    let parts = json!({"id": "u2", "role": "user", "content": [{"type": "text", "text": "Hi"}]});
+    for (file, messages, count) in [
+        (&sent, json!([question("u1", "Hi")]), None),
+        (&sent, json!([question("u1", "Hi"), question("u2", "You?")]), Some("in 1 place")),
+        (&sent, json!([question("u1", "Hi"), parts]), Some("in 2 places")),
+        (&absent, json!([question("u1", "Hi")]), Some("in 1 place")),
+    ] {
+        let request = TempFile::new(&input("r1", &messages));
+        let mut command = diglot();
+        command.args(["translate", "--request", "--from", "ag-ui", "--to"]).args([file.path(), request.path()]);
+        let notes = String::from_utf8(command.output().expect("the binary starts").stderr).expect("UTF-8");
+        assert_eq!(notes.contains("left out content"), count.is_some(), "{messages}: {notes}");
+        assert!(notes.contains(count.unwrap_or_default()), "{messages}: {notes}");
+    }
+}
+
 /// Content is a text or a list of parts (AG-UI's `UserMessage`); a text may look like a list.
 #[test]
 fn texts_that_hold_lists_stay_texts() {

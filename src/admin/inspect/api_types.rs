@@ -239,9 +239,10 @@ fn timeline(run: &CapturedRun, summary: &RunOverview) -> Vec<TimelineMark> {
     }
     // It is of another clock than the steps, whose first byte is its cause.
     marks.extend(summary.first_event_ms.map(|at_ms| mark(at_ms.max(first_byte_ms), "first_event", None)));
-    marks.extend(summary.outcome.map(|outcome| mark(summary.duration_ms, "end", Some(outcome.to_owned()))));
     // The steps have whole milliseconds, rounded down; the moments within one were before them.
     marks.sort_by(|one, other| one.at_ms.floor().total_cmp(&other.at_ms.floor()));
+    // Last, since its clock is that of the moments, and the steps may be some milliseconds late.
+    marks.extend(summary.outcome.map(|outcome| mark(summary.duration_ms, "end", Some(outcome.to_owned()))));
     let mut last_ms: f64 = 0.0;
     for mark in &mut marks {
         last_ms = last_ms.max(mark.at_ms);

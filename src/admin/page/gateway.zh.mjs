@@ -197,7 +197,7 @@ export default {
     "智能体已不再认识此会话：下一条消息将开始新的会话。",
   "Send the message again. The agent knows the earlier messages only if its request has them.":
     "请重新发送该消息。只有请求中带有更早的消息，智能体才会知道它们。",
-  "See the agent's own log for the reason; after a 404, check the path in `upstream`.": "原因见智能体自己的日志；若为 404，请检查 `upstream` 中的路径。",
+  "See the agent's own log for the reason. After 401 or 403, check the credentials that the agent gets; after 404, the path in `upstream`; after 429, the agent's own limits.": "原因见智能体自己的日志。若为 401 或 403，请检查智能体收到的凭据；若为 404，请检查 `upstream` 中的路径；若为 429，请检查智能体自身的限额。",
   "The agent's response is not an event stream.": "智能体的响应不是事件流。",
   "Check that `upstream` is the agent's streaming endpoint.": "请检查 `upstream` 是否为智能体的流式端点。",
   "The agent's response has a content coding that was not requested.": "智能体的响应使用了未请求的内容编码。",

@@ -3,11 +3,10 @@
 use super::answered_calls::AnsweredCalls;
 use super::message_reasoning::MessageReasoning;
 use super::request_target::RequestTarget;
-use super::template::{ListAllowance, ValueScope, join_text_parts};
+use super::template::{LeftOutElements, ListAllowance, ValueScope, join_text_parts};
 use super::{Mapping, ThreadState};
 use crate::codec::json;
 use crate::event::{Field, Json, get, input};
-use std::cell::Cell;
 
 const TOO_LONG: &str = "The lists of this request have too many elements, or become too long in the form of the agent.";
 
@@ -51,7 +50,7 @@ impl Mapping {
         let slots = self.request_paths.read(input.as_str());
         let answered_calls = AnsweredCalls::new(&messages);
         let reasoning = MessageReasoning::new(&messages);
-        let left_out = Cell::new(0);
+        let left_out = LeftOutElements::new(new.plain_user.map(|at| messages[at].as_str()));
         let lists = ListAllowance::new(input.as_str().len());
         let scope = ValueScope {
             slots: &slots,
@@ -79,7 +78,7 @@ impl Mapping {
         if lists.is_exceeded() {
             return Err(RequestFault::Unsendable(TOO_LONG.to_owned()));
         }
-        Ok(Some(MappedRequest { body, target, left_out: left_out.get(), reads_thread: template.reads_thread }))
+        Ok(Some(MappedRequest { body, target, left_out: left_out.total(), reads_thread: template.reads_thread }))
     }
 }
 
@@ -87,19 +86,22 @@ impl Mapping {
 struct NewInput {
     /// text of the last user message; its text parts are joined with line feeds
     user_text: Option<String>,
+    /// position of that message, if its content is text alone
+    plain_user: Option<usize>,
     /// position of the first message after the last one of the assistant
     first: usize,
 }
 
 impl NewInput {
     fn find(messages: &[Json<'_>]) -> Self {
-        let mut new = NewInput { user_text: None, first: 0 };
+        let mut new = NewInput { user_text: None, plain_user: None, first: 0 };
         let mut has_user = false;
         for (at, message) in messages.iter().enumerate().rev() {
             let Some(message) = json::parse_message(message) else { continue };
             if !has_user && input::has_role(&message, input::USER) {
                 has_user = true;
                 let content = get(&message, Field::Content);
+                new.plain_user = content.and_then(Json::text).map(|_| at);
                 new.user_text = content.and_then(|own| own.text().map(Into::into).or_else(|| join_text_parts(own)));
             }
             if new.first == 0 && input::has_role(&message, input::ASSISTANT) {

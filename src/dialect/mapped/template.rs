@@ -130,9 +130,38 @@ pub(crate) struct ValueScope<'s> {
     pub(crate) new_messages: &'s [Json<'s>],
     pub(crate) answered_calls: Option<&'s AnsweredCalls<'s>>,
     pub(crate) reasoning: Option<&'s MessageReasoning<'s>>,
-    /// counts elements of lists for which there is no rule
-    pub(crate) left_out: Option<&'s Cell<u64>>,
+    pub(crate) left_out: Option<&'s LeftOutElements<'s>>,
     pub(crate) lists: Option<&'s ListAllowance>,
+}
+
+/// Counts elements of lists for which there is no rule.
+#[derive(Debug, Default)]
+pub(crate) struct LeftOutElements<'s> {
+    count: Cell<u64>,
+    /// the last user message, if its text is all that it has
+    user_message: Option<&'s str>,
+    is_user_message_left_out: Cell<bool>,
+    is_user_text_sent: Cell<bool>,
+}
+
+impl<'s> LeftOutElements<'s> {
+    pub(super) fn new(user_message: Option<&'s str>) -> Self {
+        LeftOutElements { user_message, ..LeftOutElements::default() }
+    }
+
+    fn add(&self, element: &Json<'_>) {
+        if self.user_message == Some(element.as_str()) {
+            self.is_user_message_left_out.set(true);
+        } else {
+            self.count.set(self.count.get() + 1);
+        }
+    }
+
+    /// Returns their number. The last user message is none of them if its text is elsewhere in the request.
+    pub(super) fn total(&self) -> u64 {
+        let is_lost = self.is_user_message_left_out.get() && !self.is_user_text_sent.get();
+        self.count.get() + u64::from(is_lost)
+    }
 }
 
 /// Limits the elements of all lists of a frame or a request, and what is made of them. A file may put a long value into
@@ -202,7 +231,11 @@ impl<'s> ValueScope<'s> {
         }
     }
 
+    /// Returns the first value that there is, to be sent.
     pub(super) fn get_first(&self, sources: &[ValueSource]) -> Option<Json<'s>> {
+        if let Some(left_out) = self.left_out.filter(|_| sources.contains(&ValueSource::UserText)) {
+            left_out.is_user_text_sent.set(true);
+        }
         match sources {
             [only] => self.get(only),
             _ => sources.iter().find_map(|source| self.get(source).filter(has_value)),
@@ -403,7 +436,7 @@ fn add_elements(list: &ValueSource, rules: &[ItemRule], scope: &ValueScope<'_>, 
         let before = made.len();
         match rules.iter().find(|rule| scope.holds(&rule.conditions)) {
             Some(rule) => made.extend(rule.value.make(&scope).map(Json::into_owned)),
-            None => scope.left_out.into_iter().for_each(|count| count.set(count.get() + 1)),
+            None => scope.left_out.into_iter().for_each(|left_out| left_out.add(&element)),
         }
         if !lists.take_bytes(made[before..].iter().map(|made| made.as_str().len()).sum()) {
             return;
