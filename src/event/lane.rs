@@ -108,7 +108,7 @@ pub(crate) struct ChunkStream {
     pub(crate) id: Json<'static>,
     /// `None` for the agent itself
     pub(crate) owner: Option<Json<'static>>,
-    /// the beginning of what the client shows of it
+    /// the beginning of what the client shows of it; empty for a call, `None` if nothing is shown
     pub(crate) first_text: Option<Arc<str>>,
     /// from the first chunk
     pub(crate) fixed_fields: Vec<(Field, Json<'static>)>,

@@ -66,7 +66,7 @@ pub(crate) struct OpenItem {
     pub(crate) id: Json<'static>,
     /// `None` for the agent itself
     pub(crate) owner: Option<Json<'static>>,
-    /// the beginning of what the client shows of it
+    /// the beginning of what the client shows of it; empty for a call, `None` if nothing is shown
     pub(crate) first_text: Option<Arc<str>>,
     /// whether a snapshot of the agent has removed it from the client's messages
     pub(crate) is_removed: bool,

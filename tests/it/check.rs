@@ -178,6 +178,7 @@ fn logs_warnings_when_a_gateway_starts() {
     let line = err.lines().find(|line| line.contains("the configuration has a probable mistake")).expect("a warning");
     let line: Value = serde_json::from_str(line).expect("JSON");
     assert!(line.to_string().contains("\"drain_timeout\"") && line["level"] == "WARN", "{line}");
+    assert_eq!(line["file"], file.path().display().to_string());
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Agents that no longer know a conversation: their clients get it said, and the next run begins another one.
+//! Agents that no longer know a conversation: their clients get an error that says so, and the next run begins another
+//! one.
 
 use super::support::agent::Agent;
 use super::support::client::{Answer, INPUT, post, send_request};
@@ -11,7 +12,7 @@ const GONE: &str = "The agent no longer knows this conversation: the next messag
 
 const CODE: &str = "upstream_conversation_lost";
 
-/// The gateway's own file has two forms of the error: a status, and a code within the stream.
+/// A dialect file with two forms of the error: a status, and a code within the stream.
 const ACME: &str = r#"
 name: acme
 request:
@@ -99,8 +100,7 @@ async fn a_forgotten_conversation_is_begun_anew() {
     let acme = acme.path().display().to_string();
     let dify_gone = json_response("404 NOT FOUND", &gone);
     let coze_gone = json_response("200 OK", &json!({"code": 4002, "msg": "invalid conversation"}));
-    // The dialect and its file, the first and last answer, the error, how the route has it, the agent's own words, and
-    // where a request has the conversation.
+    // The dialect and its file, the first and last answer, the error, how the route has it, and the agent's own words.
     let rows = [
         (
             "dify-chat",

@@ -317,7 +317,7 @@ impl EventSequencer {
         dropped.len()
     }
 
-    /// Returns the number of pieces since the last call that the peer has only as CUSTOM.
+    /// Returns the number of late pieces, which the peer has only as CUSTOM, and resets it.
     pub(crate) fn take_late_pieces(&mut self) -> usize {
         std::mem::take(&mut self.late_pieces)
     }

@@ -335,12 +335,13 @@ impl BlockReader {
         out.emit(activity.into_event(event, own, dialect));
     }
 
-    /// Returns true if a thought that ends without text is carried by the next event: a client would show an empty one.
+    /// Returns true if the message has an open thought.
     fn is_thinking(&self, event: &Event<'_>) -> bool {
         let message = self.open_messages.get(event.get(Field::MessageId).unwrap_or(&Json::EMPTY_STRING));
         message.is_some_and(|message| message.span_id.is_some())
     }
 
+    /// Returns true if a thought that ends without text is carried by the next event: a client would show an empty one.
     fn holds_empty_thought(&mut self, event: &Event<'_>) -> bool {
         let is_free = self.pending.len() < OPEN_ITEMS_LIMIT;
         let message = self.open_messages.get_mut(event.get(Field::MessageId).unwrap_or(&Json::EMPTY_STRING));

@@ -231,7 +231,7 @@ impl<'s> ValueScope<'s> {
         }
     }
 
-    /// Returns the first value that there is, to be sent.
+    /// Returns the first value that there is, and keeps in mind if the text of the user is sent.
     pub(super) fn get_first(&self, sources: &[ValueSource]) -> Option<Json<'s>> {
         if let Some(left_out) = self.left_out.filter(|_| sources.contains(&ValueSource::UserText)) {
             left_out.is_user_text_sent.set(true);

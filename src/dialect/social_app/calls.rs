@@ -400,7 +400,7 @@ impl ArgsBuffer {
         is_late
     }
 
-    /// Returns the number of pieces since the last call that the client does not show.
+    /// Returns the number of late pieces, which the client does not show, and resets it.
     pub(crate) fn take_late_pieces(&mut self) -> usize {
         std::mem::take(&mut self.late_pieces)
     }

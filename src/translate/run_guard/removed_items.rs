@@ -86,7 +86,7 @@ pub(super) fn first_text(event: &Event<'_>) -> Option<Arc<str>> {
     Some(text.chars().take(FIRST_TEXT_CHARS).collect::<String>().into())
 }
 
-/// Returns the loss if an item is dropped. A client that shows no thinking drops none that is not counted.
+/// Returns the loss if an item is dropped. Thinking that the client never shows was counted when it came.
 const fn loss_of(item: RunItem, hides_reasoning: bool) -> Option<EventLoss> {
     match item {
         RunItem::Text => Some(EventLoss::TextNotShown),

@@ -229,7 +229,6 @@ fn forms_that_can_never_work_are_refused() {
     }
 }
 
-/// Files that are valid, each with the warning that it gets, if any.
 #[test]
 fn errors_that_forget_nothing_are_refused() {
     let keeps = |error: &str| file("  - has: c\n    keep: {c: '{c}'}\n") + &format!("error: {error}\n");
@@ -268,6 +267,7 @@ fn reasoning_belongs_to_a_message() {
     assert_problems(&rows);
 }
 
+/// Files that are valid, each with the warning that it gets, if any.
 #[test]
 fn what_is_probably_not_meant_is_a_warning() {
     let example = "tests:\n  - stream: |\n      data: {\"a\":{\"txt\":\"Hi\"}}\n    events: []\n";
