@@ -83,7 +83,8 @@ pub(super) fn first_text(event: &Event<'_>) -> Option<Arc<str>> {
         return Some(Arc::default());
     }
     let text = event.text(Field::Delta).filter(|text| !text.is_empty())?;
-    Some(text.chars().take(FIRST_TEXT_CHARS).collect::<String>().into())
+    let end = text.char_indices().nth(FIRST_TEXT_CHARS).map_or(text.len(), |(at, _)| at);
+    Some(text[..end].into())
 }
 
 /// Returns the loss if an item is dropped. Thinking that the client never shows was counted when it came.
