@@ -178,9 +178,7 @@ impl DialectCompiler<'_> {
             let before = self.problem_count();
             self.mapping_entries(at, "`forget: {status: 404, code: not_found}`");
             self.check_keys(at, FORGET_KEYS);
-            let statuses = self.compile_forgotten(at, "status");
-            let statuses = statuses.iter().filter_map(|status| status.parse().ok()).collect();
-            let rule = ForgetRule { statuses, codes: self.compile_forgotten(at, "code") };
+            let rule = ForgetRule { statuses: self.compile_statuses(at), codes: self.compile_codes(at) };
             if self.problem_count() == before && rule.statuses.is_empty() && rule.codes.is_empty() {
                 self.report_at(at, "names no error", "write the `status` of the error, its `code`, or both");
             }
@@ -188,30 +186,40 @@ impl DialectCompiler<'_> {
         }
     }
 
-    /// Compiles the statuses or codes of an error, one or several.
-    fn compile_forgotten(&mut self, at: PlacedNode<'_>, key: &str) -> Vec<String> {
-        let Some(entry) = at.node.entry(key) else { return Vec::new() };
-        let path = join_key(at.path, key);
+    /// Compiles the HTTP statuses of an error, one or several.
+    fn compile_statuses(&mut self, at: PlacedNode<'_>) -> Vec<u16> {
+        let Some(entry) = at.node.entry("status") else { return Vec::new() };
+        let mut statuses = Vec::new();
+        for (node, path) in self.list_items(PlacedNode { node: &entry.value, path: &join_key(at.path, "status") }) {
+            let at = PlacedNode { node, path: &path };
+            let Some(word) = self.scalar_text(at) else { continue };
+            match word.parse().ok().filter(|status| (200..600).contains(status)) {
+                Some(status) => statuses.push(status),
+                None => {
+                    self.report_at(
+                        at,
+                        "must be an HTTP status",
+                        "write a number from 200 to 599, such as `status: 404`",
+                    );
+                }
+            }
+        }
+        statuses
+    }
+
+    /// Compiles the codes of an error, one or several.
+    fn compile_codes(&mut self, at: PlacedNode<'_>) -> Vec<String> {
+        let Some(entry) = at.node.entry("code") else { return Vec::new() };
+        let path = join_key(at.path, "code");
         let at = PlacedNode { node: &entry.value, path: &path };
-        let is_code = key == "code";
         let mut effects = self.mapping.rules.iter().flat_map(|rule| &rule.effects);
         let has_code = effects.any(|effect| matches!(effect, RuleEffect::Fail { code: Some(_), .. }));
-        if is_code && self.mapping.error.code.is_empty() && !has_code {
+        if self.mapping.error.code.is_empty() && !has_code {
             let hint = "add `code:` with its path beside `forget`, or to the `fail` of a rule";
             self.report_at(at, "nothing says where an error has its code", hint);
         }
-        let mut words = Vec::new();
-        for (node, path) in self.list_items(at) {
-            let at = PlacedNode { node, path: &path };
-            let Some(word) = self.scalar_text(at) else { continue };
-            let is_status = word.parse().is_ok_and(|status: u16| (200..600).contains(&status));
-            if is_code || is_status {
-                words.push(word);
-            } else {
-                self.report_at(at, "must be an HTTP status", "write a number from 200 to 599, such as `status: 404`");
-            }
-        }
-        words
+        let codes = self.list_items(at).into_iter();
+        codes.filter_map(|(node, path)| self.scalar_text(PlacedNode { node, path: &path })).collect()
     }
 
     fn compile_error_paths(&mut self, at: PlacedNode<'_>, key: &str) -> Vec<Vec<JsonStep>> {

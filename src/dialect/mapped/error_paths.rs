@@ -7,12 +7,12 @@ use super::template::has_value;
 use crate::codec::json::{self, JsonStep};
 use crate::event::{Json, JsonType};
 
-/// Paths into the JSON of an error, in the order in which they are tried.
+/// Describes an agent's errors: the paths of their message and code, in the order in which they are tried, and those
+/// after which the agent no longer knows the thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ErrorPaths {
     pub(crate) message: Vec<Vec<JsonStep>>,
     pub(crate) code: Vec<Vec<JsonStep>>,
-    /// errors of agents that no longer know the thread
     pub(crate) forget: Vec<ForgetRule>,
 }
 

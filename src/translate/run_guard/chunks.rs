@@ -75,7 +75,7 @@ impl RunGuard {
     fn continue_stream<'a>(
         &mut self,
         mut event: Event<'a>,
-        stream: ChunkStream,
+        mut stream: ChunkStream,
         report: &mut TranslationReport,
     ) -> Event<'a> {
         if event.get(Field::SubagentRunId).is_some_and(|owner| Some(owner) != stream.owner.as_ref()) {
@@ -87,8 +87,8 @@ impl RunGuard {
                 carry_member(&mut event, field, report);
             }
         }
-        let first_text = stream.first_text.clone().or_else(|| first_text(&event));
-        self.lanes.mark_used(ChunkStream { first_text, ..stream });
+        stream.first_text = stream.first_text.or_else(|| first_text(&event));
+        self.lanes.mark_used(stream);
         event
     }
 

@@ -56,7 +56,7 @@ impl RunGuard {
             if listed.lacks_text(open.item, open.first_text.as_deref()) {
                 loss_of(open.item, hides_reasoning).into_iter().for_each(|loss| report.count_loss(loss));
             } else {
-                // What follows goes nowhere.
+                // Text behind the snapshot is not shown, and counts when it comes.
                 open.first_text = None;
             }
         }
@@ -121,11 +121,11 @@ impl<'s> ListedItems<'s> {
             RunItem::ReasoningMessage => REASONING,
             _ => return first_text.is_some(),
         };
-        let begins_so = |message: &MessageMembers<'_>, text: &str| {
+        let begins_with = |message: &MessageMembers<'_>, text: &str| {
             let content = get(message, Field::Content).and_then(Json::text);
             has_role(message, role) && content.is_some_and(|content| content.starts_with(text))
         };
-        first_text.is_some_and(|text| !self.latest.iter().any(|message| begins_so(message, text)))
+        first_text.is_some_and(|text| !self.latest.iter().any(|message| begins_with(message, text)))
     }
 
     /// Returns true if the client does not have the item after the snapshot; `streams_calls` means that it had open
