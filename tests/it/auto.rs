@@ -36,11 +36,20 @@ fn keeps_arguments_and_parts_that_come_before_the_dialect_is_known() {
     let chunk = r#"{"type":"TOOL_CALL_CHUNK","toolCallId":"c","toolCallName":"f","delta":"{\"a\""}"#;
     let rest = r#"{"type":"TOOL_CALL_CHUNK","delta":":1}"}"#;
     let sign = r#"{"type":"ACTIVITY_SNAPSHOT","messageId":"v","activityType":"plan","content":{}}"#;
+    // REASONING_* shows the dialect; an activity is of any AG-UI agent.
+    let thought = r#"{"type":"REASONING_START","messageId":"q"}"#;
+    let thought_end = r#"{"type":"REASONING_END","messageId":"q"}"#;
     let end = r#"{"type":"TOOL_CALL_END","toolCallId":"c"}"#;
     let result = format!(r#"{{"type":"TOOL_CALL_RESULT","messageId":"m","toolCallId":"c","content":{parts}}}"#);
-    for events in
-        [&[call, args, sign, end][..], &[chunk, rest, sign], &[call, end, &result], &[call, end, &result, sign]]
-    {
+    for events in [
+        &[call, args, sign, end][..],
+        &[call, args, thought, thought_end, end],
+        &[chunk, rest, sign],
+        &[chunk, rest, thought, thought_end],
+        &[call, end, &result],
+        &[call, end, &result, sign],
+        &[call, end, &result, thought, thought_end],
+    ] {
         let run =
             ["RUN_STARTED", "RUN_FINISHED"].map(|kind| format!(r#"{{"type":"{kind}","threadId":"t","runId":"r"}}"#));
         let all = [&[run[0].as_str()][..], events, &[&run[1]]].concat();
