@@ -144,12 +144,14 @@ impl<'r> TranslationSink<'r> {
     fn translate_turn<'b>(&mut self, mut bytes: &'b [u8]) -> &'b [u8] {
         let started_at = Instant::now();
         // Reading and decoding count, too: most of a body may be chunk extensions.
+        let spent_before = self.began_at.map_or(Duration::ZERO, |began_at| started_at.duration_since(began_at));
         let began_at = *self.began_at.get_or_insert(started_at);
         // Not earlier: a run that waits for its agent must not hold the thread's buffer.
         if self.out.capacity() == 0 {
             *self.out = spare_buffer::take();
         }
         let mut ended_at = started_at;
+        let mut spent = spent_before;
         while !bytes.is_empty() && !self.backlog.is_turn_over {
             let slice = next_slice(bytes);
             let now = now_millis();
@@ -167,11 +169,12 @@ impl<'r> TranslationSink<'r> {
             }
             // Events after the end of the run are only counted.
             ended_at = Instant::now();
-            let is_over = ended_at.duration_since(began_at) >= TURN || self.out.len() >= MAX_OUTPUT;
+            spent = ended_at.duration_since(began_at);
+            let is_over = spent >= TURN || self.out.len() >= MAX_OUTPUT;
             self.backlog.is_turn_over = is_over && self.stream.ending().is_none();
         }
         self.memory.resize(self.stream.retained_bytes());
-        self.translate_time += ended_at.duration_since(started_at);
+        self.translate_time += spent - spent_before;
         self.ended_at = Some(ended_at);
         bytes
     }

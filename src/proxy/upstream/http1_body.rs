@@ -86,8 +86,13 @@ impl Http1Body {
                     continue;
                 }
                 Http1Body::Chunked(state) => {
-                    *self = state.read_byte(bytes[at]);
-                    at += 1;
+                    match state.read_line(&bytes[at..]) {
+                        0 => {
+                            *self = state.read_byte(bytes[at]);
+                            at += 1;
+                        }
+                        length => at += length,
+                    }
                     continue;
                 }
                 Http1Body::Ended { is_reusable } => {
@@ -123,6 +128,21 @@ fn take_bytes(left: &mut u64, available: usize) -> usize {
 impl ChunkState {
     const START: ChunkState = ChunkState::Size { size: 0, digits: 0 };
 
+    /// Reads a whole size line, or the line end after the data, and returns its length. Returns 0 for all others: most
+    /// chunks need no more, and a state for each of their bytes would cost as much as the translation.
+    fn read_line(&mut self, bytes: &[u8]) -> usize {
+        let (next, length) = match self {
+            ChunkState::Size { digits: 0, .. } => match parse_size_line(bytes) {
+                Some((size @ 1.., length)) => (ChunkState::Data { left: size }, length),
+                _ => return 0,
+            },
+            ChunkState::DataEnd if bytes.starts_with(b"\r\n") => (ChunkState::START, 2),
+            _ => return 0,
+        };
+        *self = next;
+        length
+    }
+
     fn read_byte(self, byte: u8) -> Http1Body {
         Http1Body::Chunked(match (self, byte) {
             (ChunkState::Size { size, digits }, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F')
@@ -147,6 +167,18 @@ impl ChunkState {
             _ => return Http1Body::Invalid,
         })
     }
+}
+
+/// Parses a size without an extension, and returns it with the length of its line.
+fn parse_size_line(bytes: &[u8]) -> Option<(u64, usize)> {
+    let mut size = 0;
+    for (digits, byte) in bytes.iter().enumerate().take(usize::from(MAX_SIZE_DIGITS) + 1) {
+        match char::from(*byte).to_digit(16) {
+            Some(digit) => size = size << 4 | u64::from(digit),
+            None => return (digits > 0 && bytes[digits..].starts_with(b"\r\n")).then_some((size, digits + 2)),
+        }
+    }
+    None
 }
 
 #[cfg(test)]

@@ -60,7 +60,7 @@ impl EventCounters {
     }
 
     fn for_dialect(&self, dialect: &str) -> Option<&LazySeries<&'static Dialect, Counter>> {
-        self.0.iter().find(|(name, _)| *name == dialect).map(|(_, counters)| counters)
+        self.0.iter().find(|(name, _)| is_same_name(name, dialect)).map(|(_, counters)| counters)
     }
 
     /// Moves the counts to the dialect's counters and returns their sum, or 0 if the route does not use the dialect.
@@ -76,6 +76,11 @@ impl EventCounters {
     }
 }
 
+/// Compares the places of the names first: nearly all are those in the dialects' tables.
+fn is_same_name(one: &str, other: &str) -> bool {
+    std::ptr::eq(one, other) || one == other
+}
+
 impl TranslationTimes {
     fn new(metric: &Scoped<Histogram>, client: PeerDialect, agent: PeerDialect) -> Self {
         let agents: Vec<_> = agent.possible_dialects().into_iter().map(|agent| agent.name).collect();
@@ -86,7 +91,8 @@ impl TranslationTimes {
     }
 
     fn observe(&self, client: &str, agent: &str, took: Duration) {
-        if let Some((.., times)) = self.pairs.iter().find(|(own, other, _)| (*own, *other) == (client, agent)) {
+        let is_pair = |(own, other): (&str, &str)| is_same_name(own, client) && is_same_name(other, agent);
+        if let Some((.., times)) = self.pairs.iter().find(|(own, other, _)| is_pair((own, other))) {
             times.get_or_init(|| self.metric.series(&[client, agent])).observe(took);
         }
     }
