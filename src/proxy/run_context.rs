@@ -18,17 +18,19 @@ use bytes::Bytes;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+// In this order in memory: what every event touches comes first.
+#[repr(C)]
 pub(super) struct RunContext {
+    pub(crate) lifecycle: LifecycleWatch,
+    /// for an agent that keeps something for the later runs of a thread
+    pub(crate) thread: Option<Box<KeptThread>>,
+    pub(crate) record: RunRecord,
     pub(crate) cluster: Arc<Cluster>,
     pub(crate) connector: Arc<Connector>,
-    pub(crate) lifecycle: LifecycleWatch,
     pub(crate) slow_clients: Arc<SlowClients>,
     pub(crate) keep_alive: Duration,
     pub(crate) access: Arc<AccessConfig>,
     pub(crate) caller_key: ReplayKey,
-    pub(crate) record: RunRecord,
-    /// for an agent that keeps something for the later runs of a thread
-    pub(crate) thread: Option<Box<KeptThread>>,
 }
 
 /// The request to the agent, dropped once the agent has responded.

@@ -10,14 +10,16 @@ use crate::translate::RunIds;
 use std::sync::Arc;
 use tokio::time::Instant;
 
+// In this order in memory: what every event touches comes first.
+#[repr(C)]
 pub(super) struct RunRecord {
+    pub(crate) metrics: Arc<RouteMetrics>,
+    pub(crate) summary: RunSummary,
+    pub(crate) started_at: Instant,
     pub(crate) route: Arc<str>,
     pub(crate) request_id: String,
     pub(crate) ids: RunIds,
     pub(crate) caller: CallerContext,
-    pub(crate) started_at: Instant,
-    pub(crate) metrics: Arc<RouteMetrics>,
-    pub(crate) summary: RunSummary,
     /// `None` after the record has been written
     pub(crate) span: Option<RequestSpan>,
 }

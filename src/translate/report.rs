@@ -110,31 +110,33 @@ impl AgentNames {
 
 /// Counts since the stream opened.
 #[derive(Clone, Debug, Default)]
+// In this order in memory: what every event touches comes first.
+#[repr(C)]
 pub struct TranslationReport {
-    /// repair counts in the order of [`EventRepair`]
-    pub repairs: [u32; EventRepair::ALL.len()],
-    /// loss counts in the order of [`EventLoss`]
-    pub losses: [u32; EventLoss::ALL.len()],
-    pub(crate) agent: &'static str,
-    pub(crate) client: &'static str,
     /// events from the agent, by label in its dialect
     pub events_read: EventCounts,
     /// events to the client, by label in its dialect
     pub events_written: EventCounts,
-    /// the changes of the agent's dialect upon detection, in order
-    pub dialect_switches: Vec<DialectSwitch>,
-    /// the first broken rule
-    pub broken_rule: Option<BrokenRule>,
-    /// whether the lists of an event have more elements than are taken apart
-    pub(crate) has_excess: bool,
-    /// the dialect of the first event that belongs to another dialect than the agent's
-    pub(crate) foreign_dialect: Option<&'static str>,
+    pub(crate) agent: &'static str,
+    pub(crate) client: &'static str,
     /// repairs and losses of all kinds
     pub(crate) entries: u64,
     /// `entries` when the counts of repairs and losses were last taken
     pub(crate) counted_entries: u64,
     /// names of the agent's events that are no label of its dialect, if enabled
     pub(crate) agent_names: Option<Box<AgentNames>>,
+    /// the changes of the agent's dialect upon detection, in order
+    pub dialect_switches: Vec<DialectSwitch>,
+    /// the dialect of the first event that belongs to another dialect than the agent's
+    pub(crate) foreign_dialect: Option<&'static str>,
+    /// repair counts in the order of [`EventRepair`]
+    pub repairs: [u32; EventRepair::ALL.len()],
+    /// loss counts in the order of [`EventLoss`]
+    pub losses: [u32; EventLoss::ALL.len()],
+    /// the first broken rule
+    pub broken_rule: Option<BrokenRule>,
+    /// whether the lists of an event have more elements than are taken apart
+    pub(crate) has_excess: bool,
     /// processing steps of each event, if enabled
     pub(crate) trace: Option<Box<ExplainTrace>>,
 }

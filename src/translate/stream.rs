@@ -47,28 +47,32 @@ use std::sync::Arc;
 /// # Ok::<(), diglot::translate::StreamError>(())
 /// ```
 #[derive(Debug)]
+// In this order in memory: what every event touches comes first.
+#[repr(C)]
 pub struct Stream {
-    frame_reader: FrameReader,
     /// only for a stream that outlives the run
     follower: Option<Box<StreamFollower>>,
-    reader: EventReader,
+    frame_reader: FrameReader,
     stages: StreamStages,
+    reader: EventReader,
 }
 
 #[derive(Debug)]
+// In this order in memory: what every event touches comes first.
+#[repr(C)]
 struct StreamStages {
-    guard: RunGuard,
-    output: ClientOutput,
-    report: TranslationReport,
-    agent: &'static Dialect,
-    buffer_limit: usize,
     frames_read: u64,
     /// the frame before this one, if the next may repeat it
     repeated: Option<Box<RepeatedFrames>>,
-    may_repeat: bool,
     /// what the run retains besides an unfinished frame, unless it has changed: looking at it costs more than
     /// translating a frame that repeats another
     retained_bytes: Option<usize>,
+    agent: &'static Dialect,
+    may_repeat: bool,
+    report: TranslationReport,
+    output: ClientOutput,
+    guard: RunGuard,
+    buffer_limit: usize,
 }
 
 /// The states in the diagram above.
@@ -83,10 +87,12 @@ enum StreamState {
 
 /// The stages after the run guard.
 #[derive(Debug)]
+// In this order in memory: what every event touches comes first.
+#[repr(C)]
 struct ClientOutput {
+    writer: EventWriter,
     state: StreamState,
     tool_filter: ToolCallFilter,
-    writer: EventWriter,
     client: &'static Dialect,
 }
 

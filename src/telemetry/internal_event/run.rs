@@ -74,7 +74,12 @@ impl RequestRejected<'_> {
 
 /// The facts about a run for its log line and span.
 #[derive(Debug, Default)]
+// In this order in memory: what every event touches comes first.
+#[repr(C)]
 pub(crate) struct RunSummary {
+    pub(crate) totals: RunTotals,
+    pub(crate) bytes_read: u64,
+    pub(crate) bytes_written: u64,
     /// as configured or detected
     pub(crate) client_dialect: &'static str,
     pub(crate) agent_dialect: &'static str,
@@ -84,11 +89,8 @@ pub(crate) struct RunSummary {
     pub(crate) status: u16,
     /// time from the request to the first event for the client
     pub(crate) first_event: Option<Duration>,
-    pub(crate) totals: RunTotals,
     /// present if the agent ended the run with an error
     pub(crate) agent_error: Option<Box<AgentError>>,
-    pub(crate) bytes_read: u64,
-    pub(crate) bytes_written: u64,
     pub(crate) reconnects: u32,
     /// present if the run continues after its client disconnects
     pub(crate) reader_count: Option<u64>,

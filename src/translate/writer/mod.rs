@@ -27,7 +27,18 @@ use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json, PROTOC
 const MAX_GROWTH: usize = 3;
 
 #[derive(Debug)]
+// In this order in memory: what every event touches comes first.
+#[repr(C)]
 pub(super) struct EventWriter {
+    pub(crate) growth: OutputGrowth,
+    pub(crate) budget: OutputBudget,
+    /// only on a route whose clients may reconnect
+    pub(crate) frame_ids: Option<Box<FrameIds>>,
+    pub(crate) frames_written: u64,
+    /// label of the last frame's row
+    pub(crate) last_label: usize,
+    /// length of the output before the agent's frame
+    pub(crate) frame_start: usize,
     pub(super) peer: PeerDialect,
     /// label of each event type's row, unless the peer is canonical; compact, because there are many streams
     labels: Box<[Option<u16>]>,
@@ -36,17 +47,8 @@ pub(super) struct EventWriter {
     adapter: Option<Box<dyn DialectAdapter>>,
     run_stamps: RunStamps,
     pub(crate) framing: Framing,
-    pub(crate) budget: OutputBudget,
-    pub(crate) growth: OutputGrowth,
-    /// only on a route whose clients may reconnect
-    pub(crate) frame_ids: Option<Box<FrameIds>>,
-    pub(crate) frames_written: u64,
-    /// length of the output before the agent's frame
-    pub(crate) frame_start: usize,
     /// maximum length of all that one frame of the agent becomes
     frame_limit: usize,
-    /// label of the last frame's row
-    pub(crate) last_label: usize,
 }
 
 #[derive(Debug)]
