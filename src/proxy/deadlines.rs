@@ -1,8 +1,8 @@
 //! The deadlines of one run, and the wall clock.
 
 use super::registered_waker::RegisteredWaker;
-use std::future::poll_fn;
 use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::{Instant, Sleep};
 
@@ -25,11 +25,16 @@ struct Deadline {
 
 /// A run's deadlines and keep-alives. They share one timer that is checked only when it fires, so traffic never resets
 /// it. It is set only when the run waits, since the run of a fast agent hardly waits.
+// In this order in memory: what every event touches comes first.
+#[repr(C)]
 pub(super) struct RunDeadlines {
-    keep_alive: Duration,
     last_write: Instant,
     last_read: Instant,
     last_event: Instant,
+    timer_waker: RegisteredWaker,
+    /// the deadlines have changed since the timer was set
+    is_timer_stale: bool,
+    keep_alive: Duration,
     idle_limit: Duration,
     /// maximum time between two events, whatever else the agent sends
     ping_limit: Duration,
@@ -38,9 +43,6 @@ pub(super) struct RunDeadlines {
     /// since when the agent is not read; its deadlines are paused
     paused_since: Option<Instant>,
     timer: Pin<Box<Sleep>>,
-    timer_waker: RegisteredWaker,
-    /// the deadlines have changed since the timer was set
-    is_timer_stale: bool,
 }
 
 impl RunDeadlines {
@@ -110,7 +112,7 @@ impl RunDeadlines {
     /// Returns an expired deadline without waiting for the timer, for runs whose agents always have data ready.
     pub(super) fn find_expired(&self, now: Instant) -> Option<DeadlineKind> {
         let expired = self.next_deadline().filter(|deadline| now >= deadline.at);
-        let has_only_pings = self.last_read.saturating_duration_since(self.last_event) >= self.ping_limit;
+        let has_only_pings = self.last_read > self.last_event && self.last_read - self.last_event >= self.ping_limit;
         expired.map(|deadline| deadline.kind).or(has_only_pings.then_some(DeadlineKind::PingsOnly))
     }
 
@@ -145,8 +147,10 @@ impl RunDeadlines {
     /// Restarts the keep-alive. The agent had to wait for the write, so its deadlines are later by that time. What is
     /// written may come of no event.
     pub(super) fn on_write(&mut self, now: Instant) {
-        self.last_event += now.saturating_duration_since(self.last_read);
-        self.last_read = now;
+        if now > self.last_read {
+            self.last_event += now - self.last_read;
+            self.last_read = now;
+        }
         self.last_write = now;
     }
 
@@ -158,25 +162,25 @@ impl RunDeadlines {
     }
 
     /// Waits for the timer. Returns `true` if a keep-alive is due.
-    pub(super) async fn tick(&mut self) -> Result<bool, DeadlineKind> {
+    pub(super) fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, DeadlineKind>> {
         if std::mem::take(&mut self.is_timer_stale) {
             self.reset_timer();
         }
-        poll_fn(|cx| self.timer_waker.poll(self.timer.as_mut(), cx)).await;
+        ready!(self.timer_waker.poll(self.timer.as_mut(), cx));
         self.timer_waker.clear();
         let now = Instant::now();
         if let Some(kind) = self.find_expired(now) {
-            return Err(kind);
+            return Poll::Ready(Err(kind));
         }
         if let Some(expired) = self.agent_deadlines().into_iter().flatten().find(|deadline| now >= deadline.at) {
-            return Err(expired.kind);
+            return Poll::Ready(Err(expired.kind));
         }
         let due = now >= self.last_write + self.keep_alive;
         if due {
             self.last_write = now;
         }
         self.reset_timer();
-        Ok(due)
+        Poll::Ready(Ok(due))
     }
 }
 
@@ -188,6 +192,12 @@ pub(crate) fn now_millis() -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl RunDeadlines {
+        async fn tick(&mut self) -> Result<bool, DeadlineKind> {
+            std::future::poll_fn(|cx| self.poll_tick(cx)).await
+        }
+    }
 
     const KEEP_ALIVE: Duration = Duration::from_secs(15);
     const SILENCE: Duration = Duration::from_secs(40);

@@ -117,7 +117,7 @@ impl LifecycleWatch {
         poll_fn(|cx| self.poll_cut(cx)).await;
     }
 
-    fn poll_cut(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_cut(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let phase = &self.phase;
         let cut = self.cut.get_or_insert_with(|| {
             let mut phase = phase.clone();

@@ -55,27 +55,29 @@ struct PipeShared {
     capacity: usize,
 }
 
+// In this order in memory: what every event touches comes first.
+#[repr(C)]
 struct PipeState {
     bytes: Vec<u8>,
-    partial: Bytes,
     /// the piece that the connection is sending
     sending: usize,
+    partial: Bytes,
     /// whether the last write was large, and is not sent yet
     is_large: bool,
+    /// the connection executes the run, and takes what it has written right afterwards
+    is_relayed: bool,
+    /// whether the response has begun with data
+    is_sending: bool,
     end: PipeEnd,
     reader_state: PipeReaderState,
+    close_waker: Option<Waker>,
     /// when unread bytes were first detected since the last read
     stalled_since: Option<Instant>,
     resource: Option<Box<dyn Send>>,
     write_waker: Option<Waker>,
-    close_waker: Option<Waker>,
     read_waker: Option<Waker>,
     /// wakes a connection that is sending, to abort it
     send_waker: Option<Waker>,
-    /// whether the response has begun with data
-    is_sending: bool,
-    /// the connection executes the run, and takes what it has written right afterwards
-    is_relayed: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -259,15 +261,19 @@ impl PipeWriter {
     }
 
     pub(super) async fn wait_closed(&self) {
-        std::future::poll_fn(|cx| {
-            let mut state = self.0.state.lock();
-            if state.end == PipeEnd::Closed {
-                return Poll::Ready(());
-            }
+        std::future::poll_fn(|cx| self.poll_closed(cx)).await;
+    }
+
+    pub(super) fn poll_closed(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.0.state.lock();
+        if state.end == PipeEnd::Closed {
+            return Poll::Ready(());
+        }
+        // Polled with each event: the same task need not be counted again.
+        if state.close_waker.as_ref().is_none_or(|waker| !waker.will_wake(cx.waker())) {
             state.close_waker = Some(cx.waker().clone());
-            Poll::Pending
-        })
-        .await;
+        }
+        Poll::Pending
     }
 
     /// Disconnects a client that has read none of the waiting bytes for [`SEND_TIMEOUT`].

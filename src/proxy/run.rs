@@ -12,6 +12,7 @@
 
 mod capture;
 mod close;
+mod interrupt;
 
 pub(super) use capture::OptionalCapture;
 
@@ -34,9 +35,10 @@ use crate::telemetry::internal_event;
 use crate::telemetry::label::EventDirection;
 use crate::translate::Stream;
 use futures_util::future::{BoxFuture, FutureExt};
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -60,19 +62,23 @@ enum RunState {
     Ended(Box<RunEndReason>),
 }
 
+// In this order in memory: what every event touches comes first.
+#[repr(C)]
 pub(super) struct RunTask {
-    context: RunContext,
-    capture: OptionalCapture,
-    stream: Stream,
     output: RunOutput,
-    deadlines: RunDeadlines,
-    backlog: AgentBacklog,
-    pace: ReadPace,
-    memory: RunMemoryShare,
-    out: Vec<u8>,
-    last_write: Option<Instant>,
+    capture: OptionalCapture,
     /// as of the last read or wait: reading the clock for each use would cost more than some translations
     now: Instant,
+    /// whether the run has waited for its agent since the last event
+    has_waited: bool,
+    last_write: Option<Instant>,
+    out: Vec<u8>,
+    pace: ReadPace,
+    backlog: AgentBacklog,
+    memory: RunMemoryShare,
+    deadlines: RunDeadlines,
+    context: RunContext,
+    stream: Stream,
 }
 
 impl RunTask {
@@ -96,6 +102,7 @@ impl RunTask {
             out: Vec::new(),
             last_write: None,
             now: Instant::now(),
+            has_waited: false,
         }
     }
 
@@ -178,7 +185,7 @@ impl RunTask {
         let interrupt = tokio::select! {
             biased;
             response = response => return response.map_err(RunEndReason::Failed),
-            interrupt = Self::next_interrupt(&self.output, &self.capture, &mut self.context, &mut self.deadlines, start_tx) => interrupt,
+            interrupt = self.next_interrupt(start_tx) => interrupt,
         };
         Err(match interrupt {
             RunInterrupt::DeadlineExpired(DeadlineKind::AgentIdle) => {
@@ -200,6 +207,9 @@ impl RunTask {
                 break stopped.into();
             }
             // If the agent floods the gateway, the run never waits, so shutdown and deadlines are checked here as well.
+            if std::mem::take(&mut self.has_waited) {
+                continue;
+            }
             if self.context.lifecycle.is_cut() {
                 break RunEndReason::Drained;
             }
@@ -317,30 +327,36 @@ impl RunTask {
         if self.backlog.has_large_event() {
             self.backlog.wait_for_large_work().boxed().await;
         }
+        poll_fn(|cx| self.poll_batch(session, cx)).await
+    }
+
+    /// Keeps nothing between two polls, so that a wake-up finds all of a waiting run in its fields.
+    fn poll_batch(&mut self, session: &mut Session, cx: &mut Context<'_>) -> Poll<ControlFlow<ReadEnd>> {
         let frames_before = self.stream.frames_read();
         let mut sink = TranslationSink::new(&mut self.stream, &mut self.memory, &mut self.out, &mut self.backlog);
         sink.capture = self.capture.0.as_deref();
         session.limit_reads(sink.max_read());
-        let mut read = sink.translate_backlog().then_some(Ok(true));
-        if read.is_none() {
-            let interrupt =
-                Self::next_interrupt(&self.output, &self.capture, &mut self.context, &mut self.deadlines, None);
-            read = Some(tokio::select! {
-                biased;
-                read = session.read_body(|bytes| sink.translate(bytes)) => read,
-                interrupt = interrupt => {
-                    let reason = RunEndReason::from_interrupt(interrupt, &self.context);
-                    return ControlFlow::Break(ReadEnd::Interrupted(reason));
-                }
-            });
+        let mut read = if sink.translate_backlog() {
+            Poll::Ready(Ok(true))
+        } else {
+            session.poll_body(cx, &mut |bytes| sink.translate(bytes))
+        };
+        if read.is_pending() {
+            self.has_waited = true;
+            let Self { output, capture, context, deadlines, .. } = self;
+            let interrupt = ready!(Self::poll_interrupt(output, capture, context, deadlines, None, cx));
+            let reason = RunEndReason::from_interrupt(interrupt, &self.context);
+            return Poll::Ready(ControlFlow::Break(ReadEnd::Interrupted(reason)));
         }
         let (last, is_drained) = loop {
             match read {
-                None => break (Ok(true), true),
-                Some(Ok(true)) if sink.has_room() => session.limit_reads(sink.max_read()),
-                Some(last) => break (last, false),
+                Poll::Pending => break (Ok(true), true),
+                Poll::Ready(Ok(true)) if !session.may_have_more() => break (Ok(true), true),
+                Poll::Ready(Ok(true)) if sink.has_room() => session.limit_reads(sink.max_read()),
+                Poll::Ready(last) => break (last, false),
             }
-            read = session.read_body(|bytes| sink.translate(bytes)).now_or_never();
+            // The run polls again before it waits.
+            read = session.poll_body(&mut Context::from_waker(Waker::noop()), &mut |bytes| sink.translate(bytes));
         };
         let TranslationSink { bytes_read, translate_time, ended_at, fault, .. } = sink;
         let events = self.stream.frames_read() - frames_before;
@@ -353,60 +369,30 @@ impl RunTask {
         if bytes_read > 0 {
             self.context.record.metrics.observe_translation(self.stream.report_mut(), translate_time);
         }
-        ControlFlow::Break(match (fault, last) {
+        Poll::Ready(ControlFlow::Break(match (fault, last) {
             (Some(fault), _) => ReadEnd::Interrupted(RunEndReason::from_fault(fault, &self.context)),
             (None, Err(rejection)) => ReadEnd::Interrupted(RunEndReason::Failed(*rejection)),
             (None, Ok(false)) => ReadEnd::BodyEnded,
             (None, Ok(true)) => match self.stream.ending() {
                 Some(ending) => ReadEnd::Terminal(ending),
-                None => return ControlFlow::Continue(()),
+                None => return Poll::Ready(ControlFlow::Continue(())),
             },
-        })
+        }))
     }
 
     /// Waits until other runs hold less.
     async fn wait_for_memory(&mut self) -> Result<(), RunEndReason> {
         self.deadlines.pause_agent();
-        let interrupt = Self::next_interrupt(&self.output, &self.capture, &mut self.context, &mut self.deadlines, None);
+        let Self { output, capture, context, deadlines, memory, .. } = self;
         let waited = tokio::select! {
             biased;
-            room = self.memory.wait_for_room() => room.map_err(RunEndReason::from),
-            interrupt = interrupt => Err(RunEndReason::from_interrupt(interrupt, &self.context)),
+            room = memory.wait_for_room() => room.map_err(RunEndReason::from),
+            interrupt = poll_fn(|cx| Self::poll_interrupt(output, capture, context, deadlines, None, cx)) => {
+                Err(RunEndReason::from_interrupt(interrupt, context))
+            }
         };
         self.deadlines.resume_agent();
         waited
-    }
-
-    /// Sends keep-alives while the agent sends nothing, until an event ends the run.
-    async fn next_interrupt(
-        output: &RunOutput,
-        capture: &OptionalCapture,
-        context: &mut RunContext,
-        deadlines: &mut RunDeadlines,
-        start_tx: Option<&StartSender>,
-    ) -> RunInterrupt {
-        loop {
-            tokio::select! {
-                biased;
-                reason = output.wait_closed() => return RunInterrupt::Stopped(reason),
-                () = context.lifecycle.wait_cut() => return RunInterrupt::Cut,
-                tick = deadlines.tick() => {
-                    let keep_alive_due = match tick {
-                        Err(kind) => return RunInterrupt::DeadlineExpired(kind),
-                        Ok(due) => due,
-                    };
-                    // A client that reads nothing must be noticed even if the agent sends so little that writes
-                    // succeed.
-                    if let Err(reason) = output.drop_stalled() {
-                        return RunInterrupt::Stopped(reason);
-                    }
-                    if keep_alive_due {
-                        output.send_keep_alive(start_tx.is_none_or(oneshot::Sender::is_closed));
-                        capture.moment("keep_alive", || Some(format!("{} bytes so far", context.record.summary.bytes_read)));
-                    }
-                }
-            }
-        }
     }
 
     async fn flush_output(&mut self) -> Result<(), LogStopReason> {
@@ -427,7 +413,8 @@ impl RunTask {
             spare_buffer::put_back(std::mem::take(&mut self.out));
             // While an agent floods the gateway with bytes that form no events, the run never waits for the client to
             // disconnect.
-            return self.output.wait_closed().now_or_never().map_or(Ok(()), Err);
+            let closed = self.output.poll_closed(&mut Context::from_waker(Waker::noop()));
+            return if let Poll::Ready(reason) = closed { Err(reason) } else { Ok(()) };
         }
         let record = &mut self.context.record;
         match self.last_write {

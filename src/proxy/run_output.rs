@@ -6,7 +6,10 @@ use super::two_step::ClientPermits;
 use crate::codec::{Framing, sse};
 use crate::replay::{self, LogStopReason, ReplayKey, RunLog};
 use futures_util::FutureExt;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
+use tokio::time::Sleep;
 
 pub(super) enum RunOutput {
     /// for the client that started the run; the run ends with this client
@@ -16,8 +19,16 @@ pub(super) enum RunOutput {
 }
 
 pub(super) struct LoggedOutput {
-    pub(crate) writer: replay::LogWriter,
-    pub(crate) permits: ClientPermits,
+    pub(super) writer: replay::LogWriter,
+    permits: ClientPermits,
+    /// runs while the log has no reader
+    abandon_timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl LoggedOutput {
+    pub(super) const fn new(writer: replay::LogWriter, permits: ClientPermits) -> Self {
+        LoggedOutput { writer, permits, abandon_timer: None }
+    }
 }
 
 impl From<PipeClosed> for LogStopReason {
@@ -59,13 +70,11 @@ impl RunOutput {
         Ok(())
     }
 
-    pub(super) async fn wait_closed(&self) -> LogStopReason {
+    /// Returns the reason for which nobody wants the run any more.
+    pub(super) fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<LogStopReason> {
         match self {
-            RunOutput::Direct(pipe, _) => {
-                pipe.wait_closed().await;
-                LogStopReason::Abandoned
-            }
-            RunOutput::Logged(output) => output.writer.wait_for_stop().boxed().await,
+            RunOutput::Direct(pipe, _) => pipe.poll_closed(cx).map(|()| LogStopReason::Abandoned),
+            RunOutput::Logged(output) => output.writer.poll_stop(&mut output.abandon_timer, cx),
         }
     }
 
@@ -144,7 +153,7 @@ impl RunOutput {
         match self {
             RunOutput::Direct(pipe, _) => pipe.finish(slow_clients, caller).await,
             RunOutput::Logged(output) => {
-                let LoggedOutput { writer, permits } = *output;
+                let LoggedOutput { writer, permits, .. } = *output;
                 let log = Arc::clone(&writer.log);
                 writer.finish();
                 drop(permits);

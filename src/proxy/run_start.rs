@@ -233,7 +233,7 @@ impl Gateway {
             if let Some(replication) = &self.replication {
                 replication.replicate(descriptor, &writer.log, claim, self.lifecycle.enter());
             }
-            return self.run_logged(route, head, rewritten, LoggedOutput { writer, permits }, location).await;
+            return self.run_logged(route, head, rewritten, LoggedOutput::new(writer, permits), location).await;
         }
         if let (Some(replication), ClaimResult::Acquired) = (&self.replication, claim) {
             replication.release(&descriptor).await;

@@ -14,6 +14,7 @@
 use super::activity::ConnectionTimeouts;
 use super::http1_chunk::{BodyFraming, ChunkData, Http1Chunk};
 use super::read_ahead::{ReadAheadStream, buffer_available};
+use crate::proxy::registered_waker::RegisteredWaker;
 use crate::proxy::relayed_run::{RelayedPiece, RelayedRun, RelayedRunSlot};
 use crate::telemetry::label::ConnectionRejectReason;
 use bytes::Bytes;
@@ -119,7 +120,9 @@ where
     let parts = connection.into_parts();
     let HeadTap { io, .. } = parts.io.into_inner();
     let chunk = Some(Http1Chunk::from_head(head, framing));
-    Ok(Some(Box::new(RawChunkedWriter { io, body, run, framing, chunk, read_ahead: parts.read_buf.to_vec() })))
+    let read_ahead = parts.read_buf.to_vec();
+    let client_waker = RegisteredWaker::default();
+    Ok(Some(Box::new(RawChunkedWriter { io, body, run, framing, chunk, read_ahead, client_waker })))
 }
 
 /// State shared between the service above hyper and the socket below it.
@@ -294,13 +297,17 @@ impl<I: AsyncWrite + Unpin, B> AsyncWrite for HeadTap<I, B> {
     }
 }
 
+// In this order in memory: what every event touches comes first.
+#[repr(C)]
 struct RawChunkedWriter<I, B> {
-    io: ReadAheadStream<I>,
-    /// kept until the end, also if `run` provides the bytes
-    body: B,
     run: Option<RelayedRun>,
+    /// wakes the task if the client sends something or leaves
+    client_waker: RegisteredWaker,
+    io: ReadAheadStream<I>,
     framing: BodyFraming,
     chunk: Option<Http1Chunk>,
+    /// kept until the end, also if `run` provides the bytes
+    body: B,
     /// bytes of later requests
     read_ahead: Vec<u8>,
 }
@@ -317,7 +324,14 @@ where
         if let Some(run) = &mut this.run {
             run.poll_run(cx);
         }
-        buffer_available(&mut this.io, &mut this.read_ahead, READ_AHEAD_LIMIT, cx)?;
+        let (io, read_ahead) = (&mut this.io, &mut this.read_ahead);
+        let mut client = poll_fn(|cx| match buffer_available(io, read_ahead, READ_AHEAD_LIMIT, cx) {
+            Ok(()) => Poll::Pending,
+            Err(left) => Poll::Ready(left),
+        });
+        if let Poll::Ready(left) = this.client_waker.poll(Pin::new(&mut client), cx) {
+            return Poll::Ready(Err(left));
+        }
         loop {
             this.add_first_piece(cx)?;
             if let Some(chunk) = &mut this.chunk {
@@ -326,14 +340,14 @@ where
                     return if this.is_disconnected() { Poll::Ready(Err(aborted())) } else { Poll::Pending };
                 }
                 if chunk.is_last {
-                    return Pin::new(&mut this.io).poll_flush(cx);
+                    return Pin::new(this.io.inner_mut()).poll_flush(cx);
                 }
                 this.chunk = None;
             }
             match this.poll_chunk(cx)? {
                 Poll::Ready(chunk) => this.chunk = Some(chunk),
                 Poll::Pending => {
-                    let _ = Pin::new(&mut this.io).poll_flush(cx)?;
+                    let _ = Pin::new(this.io.inner_mut()).poll_flush(cx)?;
                     return Poll::Pending;
                 }
             }
@@ -371,7 +385,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin, B: Body<Data = Bytes> + Unpin> RawChunke
             // A body that ends at once differs from no response at all.
             Poll::Ready(Err(error)) => {
                 let _ = head.poll_write(self.io.inner_mut(), cx)?;
-                let _ = Pin::new(&mut self.io).poll_flush(cx)?;
+                let _ = Pin::new(self.io.inner_mut()).poll_flush(cx)?;
                 return Err(error);
             }
         }

@@ -9,7 +9,9 @@ use pingora_core::protocols::Stream;
 use pingora_core::protocols::http::v2::client::Http2Session;
 use pingora_core::protocols::http::v2::write_body;
 use pingora_core::{BError, Error, ErrorType};
+use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -91,6 +93,14 @@ impl AgentExchange {
         }
     }
 
+    /// Returns whether another read of the body may return at once.
+    pub(super) const fn may_have_more(&self) -> bool {
+        match self {
+            AgentExchange::Http1(exchange) => exchange.may_have_more(),
+            AgentExchange::Http2(_) | AgentExchange::Released => true,
+        }
+    }
+
     /// Lets few bytes wake nobody until the mark is dropped. Over HTTP/2, runs share their connection.
     pub(super) fn raise_low_water_mark(&self) -> Option<RaisedLowWaterMark<'_>> {
         match self {
@@ -100,13 +110,23 @@ impl AgentExchange {
     }
 
     /// Passes the next piece of the body to `take`. Returns `false` at the end. Cancel safe.
-    pub(super) async fn read_body(&mut self, take: impl FnOnce(&[u8])) -> Result<bool, BError> {
+    pub(super) async fn read_body(&mut self, mut take: impl FnMut(&[u8])) -> Result<bool, BError> {
+        poll_fn(|cx| self.poll_body(cx, &mut take)).await
+    }
+
+    pub(super) fn poll_body(
+        &mut self,
+        cx: &mut Context<'_>,
+        take: &mut dyn FnMut(&[u8]),
+    ) -> Poll<Result<bool, BError>> {
         match self {
-            AgentExchange::Http1(exchange) => exchange.read_body(take).await,
+            AgentExchange::Http1(exchange) => exchange.poll_body(cx, take),
+            // The future keeps nothing from one poll to the next.
             AgentExchange::Http2(session) => {
-                Ok(session.read_response_body().await?.map(|piece| take(&piece)).is_some())
+                let piece = ready!(pin!(session.read_response_body()).poll(cx))?;
+                Poll::Ready(Ok(piece.map(|piece| take(&piece)).is_some()))
             }
-            AgentExchange::Released => Err(released()),
+            AgentExchange::Released => Poll::Ready(Err(released())),
         }
     }
 }

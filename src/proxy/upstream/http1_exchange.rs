@@ -49,6 +49,10 @@ pub(super) struct Http1Exchange {
     unread: Vec<u8>,
     body: Http1Body,
     max_read: usize,
+    /// over TLS, a read returns what has been decrypted, and there may be more
+    is_tls: bool,
+    /// whether the last read of the body got less than it could take
+    is_drained: bool,
     is_request_sent: bool,
     is_keep_alive: bool,
 }
@@ -80,10 +84,12 @@ struct ParsedHead {
 impl Http1Exchange {
     pub(super) fn new(connection: Stream) -> Self {
         Http1Exchange {
+            is_tls: connection.get_ssl_digest().is_some(),
             connection,
             unread: Vec::new(),
             body: Http1Body::UntilClose,
             max_read: usize::MAX,
+            is_drained: false,
             is_request_sent: false,
             is_keep_alive: false,
         }
@@ -207,6 +213,11 @@ impl Http1Exchange {
         self.max_read = bytes;
     }
 
+    /// Returns whether another read may return at once.
+    pub(super) const fn may_have_more(&self) -> bool {
+        !self.is_drained || matches!(self.body, Http1Body::Ended { .. } | Http1Body::Invalid)
+    }
+
     /// Lets less than a whole read wake nobody until the mark is dropped.
     #[expect(unsafe_code, reason = "pingora's streams give their descriptor as a number")]
     pub(super) fn raise_low_water_mark(&self) -> Option<RaisedLowWaterMark<'_>> {
@@ -214,20 +225,12 @@ impl Http1Exchange {
         RaisedLowWaterMark::new(unsafe { BorrowedFd::borrow_raw(self.id()) })
     }
 
-    /// Passes the next piece of the body to `take`. Returns `false` at the end. Cancel safe.
-    pub(super) async fn read_body(&mut self, take: impl FnOnce(&[u8])) -> Result<bool, BError> {
-        let mut take = Some(take);
-        poll_fn(|cx| {
-            self.poll_body(cx, &mut |data| {
-                if let Some(take) = take.take() {
-                    take(data);
-                }
-            })
-        })
-        .await
-    }
-
-    fn poll_body(&mut self, cx: &mut Context<'_>, take: &mut dyn FnMut(&[u8])) -> Poll<Result<bool, BError>> {
+    /// Passes the next piece of the body to `take`. Returns `false` at the end.
+    pub(super) fn poll_body(
+        &mut self,
+        cx: &mut Context<'_>,
+        take: &mut dyn FnMut(&[u8]),
+    ) -> Poll<Result<bool, BError>> {
         for _ in 0..EMPTY_READS {
             match self.body {
                 Http1Body::Ended { .. } if self.unread.is_empty() => return Poll::Ready(Ok(false)),
@@ -242,6 +245,7 @@ impl Http1Exchange {
                     ready!(Pin::new(&mut self.connection).poll_read(cx, &mut buffer)).map_err(|error| {
                         Error::because(ErrorType::ReadError, "while reading the body of the response", error)
                     })?;
+                    self.is_drained = !self.is_tls && buffer.remaining() > 0;
                     match buffer.filled_mut() {
                         [] => Poll::Ready(self.end_connection().map(|()| false)),
                         bytes => Poll::Ready(Ok(decode_piece(&mut self.body, bytes, take))),

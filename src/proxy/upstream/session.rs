@@ -13,7 +13,9 @@ use crate::error::{Rejection, RejectionKind};
 use crate::telemetry::trace::UpstreamSpan;
 use http::{StatusCode, response};
 use pingora_core::BError;
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -146,10 +148,23 @@ impl Session {
         self.connection.exchange.raise_low_water_mark()
     }
 
+    /// Returns whether another read of the body may return at once.
+    pub(in crate::proxy) const fn may_have_more(&self) -> bool {
+        self.connection.exchange.may_have_more()
+    }
+
     /// Passes the next available piece of the body to `take`. Returns `false` at the end. Cancel safe. The error is
     /// boxed to keep waiting runs small.
-    pub(in crate::proxy) async fn read_body(&mut self, take: impl FnOnce(&[u8])) -> Result<bool, Box<Rejection>> {
-        let read = self.connection.exchange.read_body(take).await;
-        read.map_err(|error| Box::new(pingora_errors::read_rejection(&error)))
+    pub(in crate::proxy) async fn read_body(&mut self, mut take: impl FnMut(&[u8])) -> Result<bool, Box<Rejection>> {
+        poll_fn(|cx| self.poll_body(cx, &mut take)).await
+    }
+
+    pub(in crate::proxy) fn poll_body(
+        &mut self,
+        cx: &mut Context<'_>,
+        take: &mut dyn FnMut(&[u8]),
+    ) -> Poll<Result<bool, Box<Rejection>>> {
+        let read = ready!(self.connection.exchange.poll_body(cx, take));
+        Poll::Ready(read.map_err(|error| Box::new(pingora_errors::read_rejection(&error))))
     }
 }

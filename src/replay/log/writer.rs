@@ -159,27 +159,29 @@ impl LogWriter {
     }
 
     pub(crate) async fn wait_for_stop(&self) -> LogStopReason {
-        let mut timer: Option<Pin<Box<Sleep>>> = None;
-        std::future::poll_fn(|cx| {
-            let mut state = self.log.state.lock();
-            if let Some(reason) = state.stop_reason(&self.log) {
-                return Poll::Ready(reason);
-            }
-            state.stop_waker = Some(cx.waker().clone());
-            if !state.readers.is_empty() {
-                timer = None;
-                return Poll::Pending;
-            }
-            let until = state.unread_since + self.log.limits.abandon_after;
-            drop(state);
-            // Boxed, since runs are rarely without a reader.
-            let sleep = timer.get_or_insert_with(|| Box::pin(sleep_until(until)));
-            if sleep.deadline() != until {
-                sleep.as_mut().reset(until);
-            }
-            sleep.as_mut().poll(cx).map(|()| LogStopReason::Abandoned)
-        })
-        .await
+        let mut timer = None;
+        std::future::poll_fn(|cx| self.poll_stop(&mut timer, cx)).await
+    }
+
+    /// Waits with `timer`, which is set only while there is no reader.
+    pub(crate) fn poll_stop(&self, timer: &mut Option<Pin<Box<Sleep>>>, cx: &mut Context<'_>) -> Poll<LogStopReason> {
+        let mut state = self.log.state.lock();
+        if let Some(reason) = state.stop_reason(&self.log) {
+            return Poll::Ready(reason);
+        }
+        state.stop_waker = Some(cx.waker().clone());
+        if !state.readers.is_empty() {
+            *timer = None;
+            return Poll::Pending;
+        }
+        let until = state.unread_since + self.log.limits.abandon_after;
+        drop(state);
+        // Boxed, since runs are rarely without a reader.
+        let sleep = timer.get_or_insert_with(|| Box::pin(sleep_until(until)));
+        if sleep.deadline() != until {
+            sleep.as_mut().reset(until);
+        }
+        sleep.as_mut().poll(cx).map(|()| LogStopReason::Abandoned)
     }
 
     /// Sends a keep-alive comment to idle readers.

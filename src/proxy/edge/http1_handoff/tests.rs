@@ -380,6 +380,7 @@ async fn sends_the_head_with_the_first_events_or_alone() {
                 framing: BodyFraming::Chunked,
                 chunk: Some(Http1Chunk::from_head(HEAD.to_vec(), BodyFraming::Chunked)),
                 read_ahead: Vec::new(),
+                client_waker: RegisteredWaker::default(),
             };
             assert_eq!(futures_util::poll!(&mut stream).is_ready(), is_aborted);
             drop(stream);

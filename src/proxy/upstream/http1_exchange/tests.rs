@@ -21,7 +21,7 @@ async fn answered(response: &str) -> Http1Exchange {
 async fn body(exchange: &mut Http1Exchange) -> (String, Result<(), ErrorType>) {
     let mut text = Vec::new();
     let end = loop {
-        match exchange.read_body(|piece| text.extend_from_slice(piece)).await {
+        match poll_fn(|cx| exchange.poll_body(cx, &mut |piece| text.extend_from_slice(piece))).await {
             Ok(true) => {}
             Ok(false) => break Ok(()),
             Err(error) => break Err(error.etype().clone()),
@@ -62,6 +62,22 @@ async fn skips_interim_heads_and_reads_each_kind_of_body() {
         assert_eq!(head.status, 200, "{response:?}");
         assert_eq!(body(&mut exchange).await, (expected.to_owned(), end), "{response:?}");
         assert_eq!(exchange.into_connection().await.is_some(), is_reusable, "{response:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_read_that_is_not_full_has_drained_the_connection() {
+    let (mut agent, mut exchange) = exchange();
+    let sent = format!("{OK}Transfer-Encoding: chunked\r\n\r\n");
+    agent.write_all(sent.as_bytes()).await.expect("room");
+    exchange.read_head().await.expect("a head");
+    exchange.limit_reads(8);
+    // The first piece is as long as a read; behind the last, the end is known without one.
+    for (piece, may_have_more) in [("6\r\nabcde", true), ("f\r\n", false), ("0\r\n\r\n", true)] {
+        agent.write_all(piece.as_bytes()).await.expect("room");
+        let read = poll_fn(|cx| exchange.poll_body(cx, &mut |_| {})).await;
+        assert!(read.is_ok(), "{piece:?}");
+        assert_eq!(exchange.may_have_more(), may_have_more, "{piece:?}");
     }
 }
 
