@@ -24,6 +24,8 @@ pub(super) struct RunLine {
     pub(super) outcome: Option<String>,
     pub(super) code: Option<String>,
     pub(super) message: Option<String>,
+    /// dialect of the agent's events that are of another than `agent`
+    pub(super) looks_like: Option<String>,
     pub(super) events_in: u64,
     pub(super) events_out: u64,
     pub(super) first_event_ms: Option<u64>,

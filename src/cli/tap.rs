@@ -2,10 +2,12 @@
 
 mod tap_line;
 mod source;
+mod run_counts;
 mod pair_text;
 mod tap_writer;
 
-use self::pair_text::{PairText, RunCounts};
+use self::pair_text::PairText;
+use self::run_counts::RunCounts;
 use self::source::{TapEvent, TapRequest, open_tap};
 use self::tap_line::{RowLine, TapFilter, TapLine, TapSide};
 use self::tap_writer::{FrameWriter, RunKey, TapWriter};

@@ -193,6 +193,7 @@ impl RunAligner {
             losses: Vec::new(),
             note: note.map(str::to_owned),
             id_change: None,
+            left_open: Vec::new(),
             releases: Vec::new(),
         };
         let trace = self.stream.report_mut().trace.as_mut();
@@ -269,7 +270,7 @@ fn add_trace(entry: TraceEntry, row: &mut AlignedRow) {
             row.canonical.push(kind.wire());
             add_carried(names, location);
         }
-        TraceEntry::Item(..) => {}
+        TraceEntry::Item { .. } => {}
         TraceEntry::Guarded(names, location) | TraceEntry::Written(_, names, location) => add_carried(names, location),
         TraceEntry::Repair(repair) => {
             row.repairs.push(RowCount { label: repair.label(), help: repair.description(), rule: repair.rule() });

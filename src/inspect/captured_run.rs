@@ -78,6 +78,8 @@ pub(crate) struct RunFacts {
     pub(crate) bytes_out: u64,
     pub(crate) repairs: u64,
     pub(crate) losses: u64,
+    /// dialect of the agent's events, if it is another than the route's
+    pub(crate) looks_like: Option<&'static str>,
     pub(crate) first_event: Option<Duration>,
     pub(crate) end: Option<RunEnd>,
 }

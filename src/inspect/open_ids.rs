@@ -1,48 +1,91 @@
-//! Finds the events that go on with another id than the item that is open.
+//! Follows the items that the agent has open: finds those that it never ends, and the events that go on with another id.
 
-use super::row::{AlignedRow, IdChange};
+use super::row::{AlignedRow, IdChange, LeftOpen, RowCause};
 use crate::event::run::{ItemAction, RunItem};
-use crate::event::{EventLoss, EventRepair};
+use crate::event::{EventLoss, EventRepair, EventType};
 use crate::translate::explain_trace::TraceEntry;
 
 /// Open items that are remembered; of more, the oldest are forgotten.
 const MAX_OPEN: usize = 64;
 
-/// Characters that are shown of an id.
+/// Characters that are shown of an id or a name.
 const SHOWN_CHARACTERS: usize = 64;
 
 /// The items that the agent has open.
 #[derive(Debug, Default)]
 pub(super) struct OpenIds {
-    open: Vec<(RunItem, String)>,
+    open: Vec<OpenId>,
+}
+
+#[derive(Debug)]
+struct OpenId {
+    item: RunItem,
+    id: String,
+    /// of the tool
+    name: Option<String>,
+    /// the row that opened it
+    n: u64,
 }
 
 impl OpenIds {
-    /// Follows the items of a row, and adds to it an id that was not started while another item of its kind was open.
+    /// Follows the items of a row. Adds to it an id that was not started while another item of its kind was open, and at
+    /// the end of a run the items that the agent did not end. An agent may leave them open if it ends the run with an
+    /// error.
     pub(super) fn update(&mut self, row: &mut AlignedRow, entries: &[TraceEntry]) {
-        let is_mended = entries.iter().any(|entry| match entry {
-            TraceEntry::Repair(repair) => *repair == EventRepair::OpenerSupplied,
-            TraceEntry::Loss(loss) => *loss == EventLoss::StrayBoundary,
-            _ => false,
+        let mut ended = Vec::new();
+        self.follow(row, entries, &mut ended);
+        let supplied = entries.iter().filter(|entry| is_repair(entry, EventRepair::CloserSupplied)).count();
+        let has = |kind| entries.iter().any(|entry| matches!(entry, TraceEntry::Canonical(own, ..) if *own == kind));
+        if has(EventType::RunError) {
+            self.open.clear();
+        } else if has(EventType::RunFinished) || matches!(row.cause, RowCause::Gateway | RowCause::End) {
+            // The reader ends calls itself whose arguments came as objects.
+            ended.retain(|own| own.item == RunItem::ToolCall && own.n < row.n && supplied > self.open.len());
+            row.left_open = ended.iter().chain(&self.open).map(OpenId::describe).collect();
+            self.open.clear();
+        }
+    }
+
+    fn follow(&mut self, row: &mut AlignedRow, entries: &[TraceEntry], ended: &mut Vec<OpenId>) {
+        let is_mended = entries.iter().any(|entry| {
+            let is_stray = matches!(entry, TraceEntry::Loss(EventLoss::StrayBoundary));
+            is_stray || is_repair(entry, EventRepair::OpenerSupplied)
         });
         for entry in entries {
-            let TraceEntry::Item(item, action, id) = entry else { continue };
-            let at = self.open.iter().position(|(own, other)| (own, other) == (item, id));
-            if let (None, true, Some((_, before))) = (at, is_mended, self.open.iter().rfind(|(own, _)| own == item)) {
-                row.id_change.get_or_insert_with(|| IdChange { before: cut(before), after: cut(id) });
+            let TraceEntry::Item { item, action, id, name } = entry else { continue };
+            let at = self.open.iter().position(|own| (own.item, &own.id) == (*item, id));
+            if let (None, true, Some(before)) = (at, is_mended, self.open.iter().rfind(|own| own.item == *item)) {
+                row.id_change.get_or_insert_with(|| IdChange { before: cut(&before.id), after: cut(id) });
             }
             match (action, at) {
-                (ItemAction::Close, Some(at)) => drop(self.open.remove(at)),
+                (ItemAction::Close, Some(at)) => ended.push(self.open.remove(at)),
                 (ItemAction::Close, None) | (_, Some(_)) => {}
                 (ItemAction::Open | ItemAction::Use, None) => {
                     if self.open.len() == MAX_OPEN {
                         self.open.remove(0);
                     }
-                    self.open.push((*item, id.clone()));
+                    self.open.push(OpenId { item: *item, id: id.clone(), name: name.clone(), n: row.n });
                 }
             }
         }
     }
+}
+
+impl OpenId {
+    fn describe(&self) -> LeftOpen {
+        let item = match self.item {
+            RunItem::Step => "step",
+            RunItem::Text => "message",
+            RunItem::ReasoningMessage | RunItem::ReasoningSpan => "thought",
+            RunItem::ToolCall => "call",
+            RunItem::Subagent => "subagent",
+        };
+        LeftOpen { item, id: cut(&self.id), name: self.name.as_deref().map(cut), n: self.n }
+    }
+}
+
+fn is_repair(entry: &TraceEntry, kind: EventRepair) -> bool {
+    matches!(entry, TraceEntry::Repair(repair) if *repair == kind)
 }
 
 fn cut(id: &str) -> String {

@@ -66,6 +66,18 @@ pub(crate) struct IdChange {
     pub(crate) after: String,
 }
 
+/// An item that the agent did not end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct LeftOpen {
+    pub(crate) item: &'static str,
+    /// the name of a step
+    pub(crate) id: String,
+    /// of the tool
+    pub(crate) name: Option<String>,
+    /// the row that opened it
+    pub(crate) n: u64,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct AlignedRow {
     /// from 1
@@ -88,6 +100,9 @@ pub(crate) struct AlignedRow {
     pub(crate) note: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) id_change: Option<IdChange>,
+    /// items whose ends the gateway adds here, or that are open where the run is cut
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) left_open: Vec<LeftOpen>,
     /// rows that were held, and whose events the client gets here
     pub(crate) releases: Vec<u64>,
 }

@@ -7,7 +7,7 @@ use super::recorded_run::{RecordedItem, RecordedRun};
 use super::recording::{RecordingEnd, RecordingLine};
 use super::redaction::Redaction;
 use super::replayed_stream::ReplayedStream;
-use super::row::{AlignedRow, IdChange, RowCause};
+use super::row::{AlignedRow, IdChange, LeftOpen, RowCause};
 use super::run_capture::RunCapture;
 use super::run_reader::{ReaderStep, RunReader};
 use super::run_recorder::RunRecorder;
@@ -327,6 +327,38 @@ fn an_id_that_changes_within_an_item_is_named() {
         let changes: Vec<_> = rows.iter().filter_map(|row| Some((row.n - 1, row.id_change.as_ref()?))).collect();
         let expected = IdChange { before: "m1".to_owned(), after: "m2".to_owned() };
         assert_eq!(changes, change.map(|n| (n, &expected)).into_iter().collect::<Vec<_>>(), "{agent} {events:?}");
+    }
+}
+
+#[test]
+fn items_that_the_agent_never_ends_are_named_at_the_end_of_the_run() {
+    // "every item is ended before the run finishes" (specs/ag-ui-1.0.md §3.2)
+    let started = r#"{"type":"RUN_STARTED","threadId":"t","runId":"r"}"#;
+    let call = r#"{"type":"TOOL_CALL_START","toolCallId":"c7","toolCallName":"weather"}"#;
+    let args = r#"{"type":"TOOL_CALL_ARGS","toolCallId":"c7","delta":"{\"city\":\"Pa"}"#;
+    let end = r#"{"type":"TOOL_CALL_END","toolCallId":"c7"}"#;
+    let finished = r#"{"type":"RUN_FINISHED","threadId":"t","runId":"r"}"#;
+    let failed = r#"{"type":"RUN_ERROR","message":"no"}"#;
+    let silent = CaptureStep::Failed(Box::new(("upstream_idle".to_owned(), "silent".to_owned())));
+    for (events, last, row) in [
+        (vec![started, call, args, finished], CaptureStep::BodyEnded, Some(4)),
+        (vec![started, call, args], CaptureStep::BodyEnded, Some(4)),
+        (vec![started, call, args], silent, Some(4)),
+        (vec![started, call, args], CaptureStep::Cancelled, Some(4)),
+        (vec![started, call, args, end, finished], CaptureStep::BodyEnded, None),
+        (vec![started, call, args, failed], CaptureStep::BodyEnded, None),
+    ] {
+        let mut aligner = RunAligner::new(
+            &StreamSettings { tools: None, ..settings("ag-ui", "ag-ui", RunIds::new("t", "r")) },
+            ConversationState::default(),
+        );
+        let body: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+        let mut rows = Vec::new();
+        aligner.apply(STARTED_MS, 0, &CaptureStep::Read(body.len()), body.as_bytes(), &mut rows);
+        aligner.apply(STARTED_MS, 0, &last, &[], &mut rows);
+        let open = LeftOpen { item: "call", id: "c7".to_owned(), name: Some("weather".to_owned()), n: 2 };
+        let left: Vec<_> = rows.iter().flat_map(|row| row.left_open.iter().map(|one| (row.n, one))).collect();
+        assert_eq!(left, row.map(|n| (n, &open)).into_iter().collect::<Vec<_>>(), "{events:?} {last:?}");
     }
 }
 

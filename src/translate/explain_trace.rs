@@ -9,6 +9,7 @@ use crate::codec::sse::{SseDecoder, SseStep};
 use crate::dialect::{Dialect, EventRow, FrameTrace};
 use crate::event::run::{ItemAction, RunItem};
 use crate::event::{Event, EventLoss, EventRepair, EventType, Field, Json, Members, find_member, get};
+use std::borrow::Cow;
 
 #[derive(Clone, Debug)]
 pub(crate) enum TraceEntry {
@@ -18,8 +19,13 @@ pub(crate) enum TraceEntry {
     Mapped(FrameTrace),
     /// the canonical event's type, the names of its carried members, and the key that contains them
     Canonical(EventType, Vec<String>, String),
-    /// the item of the canonical event, what happens to it, and its id
-    Item(RunItem, ItemAction, String),
+    /// the item of the canonical event, what happens to it, its id, and the name of a tool
+    Item {
+        item: RunItem,
+        action: ItemAction,
+        id: String,
+        name: Option<String>,
+    },
     /// the names of members carried by the run guard, and the key that contains them
     Guarded(Vec<String>, String),
     /// the written event's type, the names of its carried members, and the key that contains them
@@ -57,7 +63,9 @@ impl ExplainTrace {
             let id = event.get(field).and_then(Json::text).unwrap_or_default();
             // Readers keep ids of open items, so long ones are left out.
             if id.len() <= memory_limits::MAX_ID_LEN {
-                self.entries.push(TraceEntry::Item(item, action, id.into_owned()));
+                let name = event.get(Field::ToolCallName).and_then(Json::text).map(Cow::into_owned);
+                let name = name.filter(|name| name.len() <= memory_limits::MAX_ID_LEN);
+                self.entries.push(TraceEntry::Item { item, action, id: id.into_owned(), name });
             }
         }
     }

@@ -1,5 +1,6 @@
 //! The inspector: what is captured of runs, how much of it, and who may look.
 
+mod broken_agents;
 mod timelines;
 
 use super::support::agent::{Agent, Step, write};

@@ -60,7 +60,7 @@ const STORIES = [
       failed(92, "upstream_truncated", "The agent's response ended early.")] },
   { name: "call without end", rows: () => [started(), opened(14), firstText(20, "Let me look."), closed(26), ...tool(30, "weather"),
     row(52, "split", { type: "RUN_FINISHED", messageId: "m1" }, [{ type: "TOOL_CALL_END", toolCallId: "c1" }, { type: "RUN_FINISHED", threadId: "t1", runId: "r1" }],
-      { repairs: [finding("closer_supplied")] }), ended(53)] },
+      { repairs: [finding("closer_supplied")], left_open: [{ item: "call", id: "c1", name: "weather", n: 5 }] }), ended(53)] },
   { name: "other ids", rows: () => [{ ...started(), repairs: [finding("ids_replaced")] }, opened(14), firstText(21, "Hi"), closed(30), finished(34), ended(35)] },
   { name: "wrong dialect", rows: () => [started(), ...Array.from({ length: 6 }, (_, at) => row(12 + at, "changed",
     { type: "text-delta", id: "m1", delta: `word ${at}` }, [{ type: "CUSTOM", name: "hai.text-delta", value: { id: "m1", delta: `word ${at}` } }],

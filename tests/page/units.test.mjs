@@ -407,6 +407,8 @@ test("names a wrong dialect, also if its names are understood, and the events th
   };
   const wrong = /events are of another dialect than hai/;
   assert.match(verdict("foreign_type", "ag_ui_name").sentences, wrong);
+  assert.equal(verdictOf({ ...run, looks_like: "ag-ui" }, verdict("ag_ui_name", "ag_ui_name").book)[0].text,
+    "2 events are of another dialect than hai, and look like ag-ui: `agent` of the route is probably wrong.");
   assert.match(verdict("ag_ui_name", "ag_ui_name").sentences, wrong);
   assert.doesNotMatch(verdict("ag_ui_name").sentences, wrong);
   assert.match(verdict("opener_supplied").sentences, /opener_supplied \(X_START\)/);
@@ -415,6 +417,25 @@ test("names a wrong dialect, also if its names are understood, and the events th
   const { book } = verdict("opener_supplied");
   const found = (text) => book.rows.filter(parseFilter(text, ROW_LANGUAGE).test).length;
   assert.deepEqual(["type:A", "type:x_end", "type:C"].map(found), [1, 1, 0]);
+});
+
+test("names what the agent never ended, and before that the run finished", () => {
+  const sentences = (more) => {
+    const book = new RowBook();
+    book.add([{ ...[...rowsOf(1)][0], n: 8, ...more }]);
+    return verdictOf(summaryOf(1, NOW), book).map(({ text, row }) => [text, row]);
+  };
+  const call = { item: "call", id: "c7", name: "weather", n: 5 };
+  const message = (id) => ({ item: "message", id, name: null, n: 2 });
+  const [first, second] = sentences({ left_open: [call, message("m1")] });
+  assert.deepEqual(first, ["The agent never ended the call `c7` (weather) of row 5, the message `m1` of row 2.", 8]);
+  assert.match(second[0], /^The run finished\. /);
+  const cut = sentences({ cause: "gateway", agent: null, left_open: [call, ...["a", "b", "c", "d"].map(message)] });
+  assert.equal(cut[0][0], "Still open when the run was cut: the call `c7` (weather) of row 5, the message `a` of row 2, the message `b` of row 2, and 2 more.");
+  // A message that goes on under another id is named once, with both.
+  const changed = sentences({ left_open: [message("m1")], id_change: { before: "m1", after: "m2" } });
+  assert.deepEqual(changed.filter(([text]) => text.includes("`m1`")).length, 1);
+  assert.equal(verdictOf(summaryOf(STORY_IDS["call without end"], NOW), bookOf("call without end"))[0].text, "The agent never ended the call `c1` (weather) of row 5.");
 });
 
 test("counts one thing and several", () => {

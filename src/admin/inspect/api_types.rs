@@ -41,6 +41,8 @@ pub(super) struct RunOverview {
     duration_ms: u64,
     repairs: u64,
     losses: u64,
+    /// dialect of the agent's events that are of another than `agent`
+    looks_like: Option<&'static str>,
     /// types of both sides' events
     types: BTreeSet<Cow<'static, str>>,
     /// what is unusual about the form of the agent's stream
@@ -97,6 +99,7 @@ impl RunOverview {
             duration_ms: millis(duration),
             repairs: facts.repairs,
             losses: facts.losses,
+            looks_like: facts.looks_like,
             types: run.types(),
             body_form: run.body_form(),
             kept_bytes,

@@ -25,6 +25,7 @@
  * @property {number} duration_ms
  * @property {number} repairs
  * @property {number} losses
+ * @property {string | null} [looks_like]   the dialect of the agent's events that are of another than `agent`
  * @property {string | null} [body_form]   what is unusual about the form of the agent's stream
  * @property {string[]} types   of both sides' events, as rows name them
  * @property {number} kept_bytes
@@ -53,6 +54,9 @@
  *   `event:` line if the agent's dialect is read by it
  * @typedef {{ label: string, help: string, rule?: string | null }} Finding
  *
+ * @typedef {{ item: string, id: string, name: string | null, n: number }} LeftOpen   `name` is a tool's, `n` the row that
+ *   opened it
+ *
  * @typedef {object} Row
  * @property {number} n
  * @property {number} at_ms
@@ -67,6 +71,7 @@
  * @property {Finding[]} losses
  * @property {string | null} note
  * @property {{ before: string, after: string }} [id_change]   of an item that probably goes on under another id
+ * @property {LeftOpen[]} [left_open]   items that the agent did not end, where the run ends
  * @property {number[]} [releases]   held rows whose events the client gets here
  *
  * @typedef {{ route: string, configured: string, mode: string, until_ms: number | null }} RouteMode

@@ -33,6 +33,8 @@ export class RowBook {
   released = new Map();
   /** The first id that the agent changed. @type {{ n: number, ids: { before: string, after: string } } | undefined} */
   idChange;
+  /** The row at whose end the agent had left something open. @type {Row | undefined} */
+  leftOpen;
   longestWait = { ms: LONG_WAIT_MS, n: 0, until: 0 };
   largest = { size: LARGE_CHARACTERS, n: 0, type: "" };
   /** True if the run was evicted before all its rows were read. */
@@ -58,6 +60,7 @@ export class RowBook {
     countFindings(this.losses, row.losses, row);
     countFindings(this.repairs, row.repairs, row);
     if (row.id_change !== undefined) this.idChange ??= { n: row.n, ids: row.id_change };
+    if (row.left_open !== undefined) this.leftOpen ??= row;
     if (row.cause === "gateway") this.made.push(row);
     // What ended the run is in its outcome.
     if (row.note !== null && row.cause !== "gateway" && row.cause !== "end") this.noted.push(row);

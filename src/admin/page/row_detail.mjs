@@ -6,6 +6,7 @@ import { compareMembers, jsonText, readJson } from "./json_members.mjs";
 import { say, sayName } from "./messages.mjs";
 import { count, duration } from "./numbers.mjs";
 import { CAUSE_SIGNS, CHANGE_SIGNS } from "./row_lines.mjs";
+import { leftOpenText } from "./verdict.mjs";
 
 /** @typedef {import("./api.mjs").Row} Row */
 /** @typedef {import("./dom.mjs").Child} Child */
@@ -43,6 +44,7 @@ export function whyOf(row, part, { released }, goTo) {
     releases.length > 0 &&
       element("p", { class: "linked" }, say("detail.releases"), ...releases.flatMap((n) => [" ", link(n)])),
     ids !== undefined && element("p", { class: "note" }, say("detail.id_change", ids)),
+    row.left_open !== undefined && element("p", { class: "note" }, leftOpenText(row)),
     note !== null && element("p", { class: "note" }, ...wordsOf(note)),
     ...losses.map((finding) => findingOf("loss", finding)),
     ...repairs.map((finding) => findingOf("repair", finding)),

@@ -33,10 +33,11 @@ export function levelOf({ state, outcome }) {
  * @returns {Sentence[]}
  */
 export function verdictOf(run, book) {
+  const causes = [...foreignTypes(run, book), ...changingIds(book), ...leftOpen(book)];
+  const end = endOf(run, book);
   return [
-    ...endOf(run, book),
-    ...foreignTypes(run, book),
-    ...changingIds(book),
+    // That a run finished is no news if its agent is broken.
+    ...(levelOf(run) === "good" ? [...causes, ...end] : [...end, ...causes]),
     ...[...book.losses.values()].slice(0, MOST_OF_A_KIND).map((tally) => findingSentence("loss", tally)),
     ...[...book.repairs.values()].slice(0, MOST_OF_A_KIND).map((tally) => findingSentence("repair", tally)),
     ...more(book),
@@ -105,12 +106,13 @@ function findingSentence(kind, { label, help, count: times, n, added }) {
  * @param {RowBook} book
  * @returns {Sentence[]}
  */
-function foreignTypes({ agent, events_in }, { repairs }) {
+function foreignTypes({ agent, events_in, looks_like: name }, { repairs }) {
   const foreign = ["foreign_type", "ag_ui_name"].flatMap((label) => repairs.get(label) ?? []);
   const times = foreign.reduce((sum, tally) => sum + tally.count, 0);
   if (times === 0 || times * 3 < events_in) return [];
   const row = Math.min(...foreign.map(({ n }) => n));
-  return [{ level: "bad", text: say("verdict.wrong_dialect", { agent, count: count(times) }), row }];
+  const key = name ? "verdict.wrong_dialect_named" : "verdict.wrong_dialect";
+  return [{ level: "bad", text: say(key, { agent, count: count(times), name: name ?? "" }), row }];
 }
 
 /**
@@ -125,6 +127,32 @@ function changingIds({ losses, repairs, idChange }) {
   if (opened === undefined) return [];
   const isLeftOpen = (repairs.get("closer_supplied")?.count ?? 0) > opened.count || losses.has("stray_boundary");
   return isLeftOpen ? [{ level: "warning", text: say("verdict.changing_ids"), row: opened.n }] : [];
+}
+
+/**
+ * An item that went on under another id was named with it.
+ * @param {RowBook} book
+ * @returns {Sentence[]}
+ */
+function leftOpen({ leftOpen: row, idChange }) {
+  const text = row && leftOpenText(row, ({ id }) => id !== idChange?.ids.before);
+  return text ? [{ level: "warning", text, row: row.n }] : [];
+}
+
+/**
+ * Says what the agent did not end.
+ * @param {import("./api.mjs").Row} row
+ * @param {(open: import("./api.mjs").LeftOpen) => boolean} [isNamed]
+ */
+export function leftOpenText({ left_open: all = [], cause }, isNamed = () => true) {
+  const open = all.filter(isNamed);
+  if (open.length === 0) return "";
+  const items = open.slice(0, MOST_OF_A_KIND).map(({ item, id, name, n }) =>
+    say(name === null ? "open.item" : "open.named", { item: sayName("item", item), id, name: name ?? "", n: count(n) }));
+  const rest = open.length - items.length;
+  if (rest > 0) items.push(say("open.more", { count: count(rest) }));
+  const isCut = cause === "gateway" || cause === "end";
+  return say(isCut ? "verdict.open_at_cut" : "verdict.left_open", { items: items.join(say("list.comma")) });
 }
 
 /**

@@ -1,13 +1,12 @@
 //! Runs as text: both sides of each row beside each other, and how a run ended in one sentence.
 
 use super::super::output::with_plural;
-use super::super::run_line::{RunLine, WaitLine};
+use super::super::run_line::RunLine;
 use super::super::terminal_text::{cut_text, escape_text, fit_text, text_width};
-use super::tap_line::{CountLine, EventLine, IdChangeLine, RowLine, TapSide};
+use super::run_counts::{RunCounts, describe_id_change, describe_left_open, format_millis};
+use super::tap_line::{CountLine, EventLine, RowLine, TapSide};
 use crate::codec::json;
 use crate::error::RejectionKind;
-use crate::event::{EventLoss, EventRepair};
-use std::collections::BTreeMap;
 
 /// Columns of the run, the time and the cause.
 const RUN_COLUMNS: usize = 5;
@@ -23,18 +22,9 @@ const ONE_LINE_COLUMNS: usize = 64;
 /// Bytes of a member that can be shown at most.
 const SHOWN_BYTES: usize = 2048;
 
-/// Size from which an event is named at the end of its run.
-const LARGE_BYTES: usize = 1_000_000;
-
-/// Length from which a wait is named at the end of its run.
-const LONG_WAIT_MS: u64 = 1_000;
-
 /// Cause and way out of what a tap misses.
 const EVICTED: &str =
     "the gateway evicted what tap had not read yet; read faster, or raise `inspect.bytes` or `inspect.runs`";
-
-/// Held events that are remembered.
-const MAX_HELD: usize = 256;
 
 /// Emphasis of a text on a terminal with colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,74 +42,6 @@ pub(super) struct PairText {
     pub(super) columns: usize,
     pub(super) colored: bool,
     pub(super) side: TapSide,
-}
-
-/// Repairs and losses of a run.
-#[derive(Debug, Default)]
-pub(super) struct RunCounts {
-    repairs: BTreeMap<String, u64>,
-    losses: BTreeMap<String, u64>,
-    /// bytes and type of the largest event of the agent
-    largest: (usize, String),
-    /// held events that the client has not got yet, by row
-    held: BTreeMap<u64, String>,
-    /// the longest wait for a row, and how the row is named
-    longest_wait: (WaitLine, String),
-    last_ms: u64,
-    /// the first id that the agent changed
-    id_change: Option<IdChangeLine>,
-}
-
-impl RunCounts {
-    pub(super) fn add(&mut self, row: &RowLine) {
-        let mut count = |counts: fn(&mut RunCounts) -> &mut BTreeMap<String, u64>, found: &[CountLine]| {
-            for one in found {
-                *counts(self).entry(one.label.clone()).or_default() += 1;
-            }
-        };
-        count(|own| &mut own.repairs, &row.repairs);
-        count(|own| &mut own.losses, &row.losses);
-        if let Some(EventLine { kind, data: Some(data), .. }) = &row.agent
-            && data.len() > self.largest.0.max(LARGE_BYTES)
-        {
-            self.largest = (data.len(), kind.clone().unwrap_or_default());
-        }
-        let wait = WaitLine { from_ms: self.last_ms, until_ms: row.at_ms.max(self.last_ms) };
-        self.last_ms = wait.until_ms;
-        if wait.length_ms() > self.longest_wait.0.length_ms().max(LONG_WAIT_MS) {
-            let kind = row.agent.as_ref().or(row.client.first()).and_then(|event| event.kind.as_deref());
-            let kind = kind.unwrap_or(&row.cause);
-            self.longest_wait = (wait, kind.to_owned());
-        }
-        if self.id_change.is_none() {
-            self.id_change.clone_from(&row.id_change);
-        }
-        if let (Some(agent), true) = (&row.agent, row.cause == "held" && self.held.len() < MAX_HELD) {
-            let kind = agent.kind.as_deref().unwrap_or("an event");
-            self.held.insert(row.n, format!("{kind} of {}", format_millis(row.at_ms)));
-        }
-        for n in &row.releases {
-            self.held.remove(n);
-        }
-    }
-
-    /// Returns whether so many events are of another dialect that they are no extension.
-    fn is_foreign(&self, events_in: u64) -> bool {
-        let count = self.repaired(EventRepair::ForeignType) + self.repaired(EventRepair::AgUiName);
-        count > 0 && count * 3 >= events_in
-    }
-
-    fn repaired(&self, kind: EventRepair) -> u64 {
-        self.repairs.get(kind.label()).copied().unwrap_or(0)
-    }
-
-    /// Returns whether items had no start while others, that were started, had no end: mostly the same ones, under
-    /// other ids.
-    fn has_changing_ids(&self) -> bool {
-        let opened = self.repaired(EventRepair::OpenerSupplied);
-        let is_left_open = self.repaired(EventRepair::CloserSupplied) > opened;
-        opened > 0 && (is_left_open || self.losses.contains_key(EventLoss::StrayBoundary.label()))
-    }
 }
 
 impl PairText {
@@ -176,52 +98,13 @@ impl PairText {
         }
         let style = if failure.is_some() { TextStyle::Failure } else { TextStyle::Bold };
         let mut lines = vec![self.paint(style, &escape_text(&text))];
-        if outcome == "refused" {
-            return lines;
+        if outcome != "refused" {
+            let indent = " ".repeat(RUN_COLUMNS);
+            for fact in counts.describe_causes(run).into_iter().chain(counts.describe_facts(run)) {
+                let parts = wrap_text(&fact, self.columns.saturating_sub(RUN_COLUMNS));
+                lines.extend(parts.iter().map(|part| format!("{indent}{part}")));
+            }
         }
-        let mut facts = vec![
-            format!("{} of the agent", with_plural(run.events_in, "event")),
-            format!("{} for the client", run.events_out),
-        ];
-        facts.push(match run.first_event_ms {
-            Some(first) => format!("the first after {}", format_millis(first)),
-            None => "none reached the client".to_owned(),
-        });
-        facts.extend(list_counts("repaired", &counts.repairs));
-        facts.extend(list_counts("lost", &counts.losses));
-        let (wait, kind) = &counts.longest_wait;
-        facts.extend(describe_wait(*wait, kind, &run.client_waits));
-        if let (bytes @ 1.., kind) = &counts.largest {
-            // Of an event that was not kept, the row has the beginning.
-            let least = if run.missed_bytes > 0 { "at least " } else { "" };
-            let kind = if kind.is_empty() { "without a type" } else { kind };
-            facts.push(format!("the largest event {kind} with {least}{} MB", bytes / 1_000_000));
-        }
-        if counts.is_foreign(run.events_in) {
-            facts.push(format!(
-                "many events of another dialect than {}: `agent` of the route is probably wrong",
-                run.agent
-            ));
-        }
-        if let Some(change) = &counts.id_change {
-            facts.push(describe_id_change(change));
-        } else if counts.has_changing_ids() {
-            facts
-                .push("some items had no start and others no end: the agent probably gives one several ids".to_owned());
-        }
-        if let Some(form) = &run.body_form {
-            facts.push(format!("the agent's stream {form}"));
-        }
-        if run.missed_bytes > 0 {
-            let cause = if run.withheld {
-                "protobuf on a route with `redact`"
-            } else {
-                "`inspect.run_bytes` or `inspect.bytes` was reached"
-            };
-            facts
-                .push(format!("{} were not kept, so rows are missing: {cause}", with_plural(run.missed_bytes, "byte")));
-        }
-        lines.push(format!("{}{}", " ".repeat(RUN_COLUMNS), escape_text(&facts.join(", "))));
         lines
     }
 
@@ -270,7 +153,7 @@ impl PairText {
             }
         };
         for (sign, verb, found, known) in
-            [("+", "repaired", &row.repairs, &earlier.repairs), ("-", "lost", &row.losses, &earlier.losses)]
+            [("+", "repaired", &row.repairs, earlier.repairs()), ("-", "lost", &row.losses, earlier.losses())]
         {
             for (at, CountLine { label, help, rule }) in found.iter().enumerate() {
                 if found[..at].iter().any(|one| one.label == *label) {
@@ -283,7 +166,7 @@ impl PairText {
                 add(TextStyle::Warning, sign, &format!("{verb} {label}{times}{help}"));
             }
         }
-        for held in row.releases.iter().filter_map(|n| earlier.held.get(n)) {
+        for held in row.releases.iter().filter_map(|n| earlier.find_held(*n)) {
             add(TextStyle::Dim, "^", &format!("with {held}, which was held until here"));
         }
         for carried in &row.carried {
@@ -294,6 +177,9 @@ impl PairText {
         }
         if let Some(change) = &row.id_change {
             add(TextStyle::Warning, ".", &describe_id_change(change));
+        }
+        if let Some(open) = describe_left_open(row.left_open.iter(), row.is_cut()) {
+            add(TextStyle::Warning, ".", &open);
         }
         if let Some(note) = &row.note {
             add(TextStyle::Dim, ".", note);
@@ -324,23 +210,6 @@ pub(super) fn describe_gone(run: u64, last_row: u64) -> String {
 /// Describes runs that were evicted before they were read.
 pub(super) fn describe_missed(runs: u64) -> String {
     format!("missed {}: {EVICTED}", with_plural(runs, "run"))
-}
-
-/// Names the party for which the gateway waited longest.
-fn describe_wait(wait: WaitLine, kind: &str, client_waits: &[WaitLine]) -> Option<String> {
-    let length = wait.length_ms();
-    let for_client: u64 = client_waits.iter().map(|own| wait.common_ms(*own)).sum();
-    (length > 0).then(|| match 2 * for_client >= length {
-        true => format!("the client did not read for {} before {kind}", format_millis(length)),
-        false => format!("the agent sent nothing for {} before {kind}", format_millis(length)),
-    })
-}
-
-fn describe_id_change(change: &IdChangeLine) -> String {
-    let IdChangeLine { before, after } = change;
-    format!(
-        "the agent probably changed the id from `{before}` to `{after}`: `{after}` has no start, and `{before}` was open"
-    )
 }
 
 fn cause_style(cause: &str) -> TextStyle {
@@ -414,22 +283,8 @@ fn describe_end(outcome: &str, code: Option<&str>, message: Option<&str>) -> Opt
     })
 }
 
-fn list_counts(verb: &str, counts: &BTreeMap<String, u64>) -> Option<String> {
-    let listed: Vec<_> = counts.iter().map(|(label, count)| format!("{label} ×{count}")).collect();
-    (!listed.is_empty()).then(|| format!("{verb}: {}", listed.join(" ")))
-}
-
 fn format_run(id: u64) -> String {
     format!("#{id}")
-}
-
-/// Formats a time since the beginning of a run.
-fn format_millis(millis: u64) -> String {
-    match millis {
-        0..1_000 => format!("{millis}ms"),
-        1_000..100_000 => format!("{}.{:02}s", millis / 1_000, millis % 1_000 / 10),
-        _ => format!("{}m{:02}s", millis / 60_000, millis / 1_000 % 60),
-    }
 }
 
 fn format_time_of_day(epoch_ms: u64) -> String {

@@ -41,11 +41,21 @@ pub(super) struct RowLine {
     pub(super) note: Option<String>,
     #[serde(default)]
     pub(super) id_change: Option<IdChangeLine>,
+    /// items that the agent did not end
+    #[serde(default)]
+    pub(super) left_open: Vec<LeftOpenLine>,
     #[serde(default)]
     pub(super) n: u64,
     /// held rows whose events the client gets here
     #[serde(default)]
     pub(super) releases: Vec<u64>,
+}
+
+impl RowLine {
+    /// Returns whether the run ended here without the agent's own last event.
+    pub(super) fn is_cut(&self) -> bool {
+        matches!(self.cause.as_str(), "gateway" | "end")
+    }
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -65,6 +75,16 @@ pub(super) struct IdChangeLine {
     pub(super) before: String,
     /// without a start
     pub(super) after: String,
+}
+
+/// An item that the agent did not end.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct LeftOpenLine {
+    /// `call`, `message`, …
+    pub(super) item: String,
+    pub(super) id: String,
+    /// of the tool
+    pub(super) name: Option<String>,
 }
 
 /// Members that are carried in a place of their own.

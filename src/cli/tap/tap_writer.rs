@@ -3,7 +3,8 @@
 use super::super::output::print_error;
 use super::super::run_line::RunLine;
 use super::super::terminal_text::{escape_json, escape_text};
-use super::pair_text::{self, PairText, RunCounts};
+use super::pair_text::{self, PairText};
+use super::run_counts::RunCounts;
 use super::tap_line::{RowLine, TapSide};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};

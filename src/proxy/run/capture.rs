@@ -55,6 +55,7 @@ impl OptionalCapture {
             bytes_out: summary.bytes_written,
             repairs: summary.totals.repairs,
             losses: summary.totals.losses,
+            looks_like: summary.totals.foreign_dialect,
             // The capture begins before the gates.
             first_event: summary.first_event.map(|after| after + capture.delay(record.started_at)),
             end: None,

@@ -1,6 +1,8 @@
 //! The text of rows and ends, and agents that try to draw on the terminal.
 
-use super::super::tap_line::CarriedLine;
+use super::super::super::run_line::WaitLine;
+use super::super::run_counts::{LARGE_BYTES, LONG_WAIT_MS};
+use super::super::tap_line::{CarriedLine, IdChangeLine, LeftOpenLine};
 use super::*;
 
 fn event(kind: &str, data: &str) -> EventLine {
@@ -83,7 +85,7 @@ fn the_end_names_a_large_event_and_an_unusual_form() {
     let run =
         RunLine { outcome: Some("finished".to_owned()), body_form: Some("is odd".to_owned()), ..RunLine::default() };
     let text = PairText { columns: 90, colored: false, side: TapSide::Both }.format_end(&run, &counts).join("\n");
-    assert!(text.contains("the largest event STATE with 2 MB, the agent's stream is odd"), "{text}");
+    assert!(text.contains("     the largest event STATE with 2 MB\n     the agent's stream is odd"), "{text}");
 }
 
 #[test]
@@ -133,16 +135,53 @@ fn the_end_says_that_ids_change_only_if_started_items_are_left_open() {
 }
 
 #[test]
+fn the_end_names_what_the_agent_left_open_before_how_much_it_sent() {
+    let mut counts = RunCounts::default();
+    let open = |id: &str, name: Option<&str>| LeftOpenLine {
+        item: if name.is_some() { "call" } else { "message" }.to_owned(),
+        id: id.to_owned(),
+        name: name.map(str::to_owned),
+    };
+    let row = RowLine { left_open: vec![open("c7", Some("weather")), open("m1", None)], ..RowLine::default() };
+    let texts = PairText { columns: 90, colored: false, side: TapSide::Both };
+    let call = "the agent never ended the call `c7` (weather)";
+    assert!(texts.format_row(7, &row, &counts).join("\n").contains(&format!(". {call}")), "{row:?}");
+    counts.add(&row);
+    let lines = texts.format_end(&RunLine::default(), &counts);
+    assert_eq!(lines[1], format!("     {call}, the message `m1`"));
+    // A message that goes on under another id is named once, with both.
+    let ids = IdChangeLine { before: "m1".to_owned(), after: "m2".to_owned() };
+    counts.add(&RowLine { id_change: Some(ids), ..RowLine::default() });
+    let text = texts.format_end(&RunLine::default(), &counts).join("\n");
+    assert!(text.contains(&format!("{call}\n")), "{text}");
+    let mut counts = RunCounts::default();
+    let left_open = ["a", "b", "c", "d", "e"].map(|id| open(id, None)).into();
+    counts.add(&RowLine { left_open, cause: "gateway".to_owned(), ..RowLine::default() });
+    let cut = "still open when the run was cut: the message `a`, the message `b`, the message `c`, and 2 more";
+    assert_eq!(
+        texts.format_end(&RunLine::default(), &counts)[1..3].join(" ").replace("      ", " "),
+        format!("     {cut}")
+    );
+}
+
+#[test]
 fn the_end_names_a_wrong_dialect_if_many_events_are_of_another() {
     let found = |label: &str| CountLine { label: label.to_owned(), help: String::new(), rule: None };
-    let end = |repairs: &[&str]| {
+    let format = |repairs: &[&str], looks_like: Option<&str>| {
         let mut counts = RunCounts::default();
         let repairs = repairs.iter().map(|label| found(label)).collect();
         counts.add(&RowLine { repairs, ..RowLine::default() });
-        let run = RunLine { agent: "hai".to_owned(), events_in: 5, ..RunLine::default() };
-        let text = PairText { columns: 90, colored: false, side: TapSide::Both }.format_end(&run, &counts).join("\n");
-        text.contains("many events of another dialect than hai: `agent` of the route is probably wrong")
+        let looks_like = looks_like.map(str::to_owned);
+        let run = RunLine { agent: "hai".to_owned(), events_in: 5, looks_like, ..RunLine::default() };
+        PairText { columns: 140, colored: false, side: TapSide::Both }.format_end(&run, &counts).join("\n")
     };
+    let end = |repairs: &[&str]| {
+        format(repairs, None)
+            .contains("many events of another dialect than hai: `agent` of the route is probably wrong")
+    };
+    let named = format(&["ag_ui_name", "ag_ui_name"], Some("ag-ui"));
+    let cause = "many events of another dialect than hai, they look like ag-ui: `agent` of the route is probably wrong";
+    assert_eq!(named.lines().nth(1).map(str::trim), Some(cause), "{named}");
     assert!(end(&["foreign_type", "foreign_type"]));
     // AG-UI's names are understood, and are of another dialect all the same.
     assert!(end(&["ag_ui_name", "ag_ui_name"]) && end(&["ag_ui_name", "foreign_type"]));
@@ -214,12 +253,15 @@ fn hostile_ends_and_refusals_draw_nothing() {
     let large = "x".repeat(LARGE_BYTES + 1);
     counts.add(&RowLine { at_ms: 2 * LONG_WAIT_MS, agent: Some(event(hostile, &large)), ..RowLine::default() });
     let own = || Some(hostile.to_owned());
+    let open = LeftOpenLine { item: "call".to_owned(), id: hostile.to_owned(), name: own() };
+    counts.add(&RowLine { left_open: vec![open], ..RowLine::default() });
     let run = RunLine { outcome: own(), code: own(), message: own(), body_form: own(), ..RunLine::default() };
     let mut lines = text.format_end(&run, &counts);
-    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert!(lines.len() > 4, "{lines:?}");
     lines.push(text.format_refusals(hostile, 1));
+    assert!(lines.iter().filter(|line| line.contains('␛')).count() >= 5, "{lines:?}");
     for line in lines {
-        assert!(line.contains('␛') && !line.chars().any(char::is_control) && !line.contains('\u{202e}'), "{line}");
+        assert!(!line.chars().any(char::is_control) && !line.contains('\u{202e}'), "{line}");
     }
 }
 
@@ -248,7 +290,8 @@ fn ends_name_the_cause_and_the_way_out() {
         "\
 #7 upstream_error after 120ms: upstream_truncated: The agent's stream ended before its run did. Run it again; see the \
 agent's own log for why it stopped.
-     12 events of the agent, 13 for the client, the first after 14ms, repaired: closed ×1"
+     12 events of the agent, 13 for the client, the first after 14ms
+     repaired: closed ×1"
     );
     let refused = RunLine {
         outcome: Some("refused".to_owned()),
