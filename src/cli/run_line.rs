@@ -24,6 +24,8 @@ pub(super) struct RunLine {
     pub(super) outcome: Option<String>,
     pub(super) code: Option<String>,
     pub(super) message: Option<String>,
+    /// status, fields and words with which the agent refused the request
+    pub(super) refusal: Option<String>,
     /// dialect of the agent's events that are of another than `agent`
     pub(super) looks_like: Option<String>,
     pub(super) events_in: u64,
@@ -37,6 +39,8 @@ pub(super) struct RunLine {
     /// they are protobuf, which cannot be redacted
     #[serde(default)]
     pub(super) withheld: bool,
+    /// the setting for which they were not kept
+    pub(super) limit: Option<String>,
     /// when the gateway waited for the client to read
     #[serde(default)]
     pub(super) client_waits: Vec<WaitLine>,

@@ -95,6 +95,8 @@ label_enum! {
         StrayBoundary = "stray_boundary" breaks "an item is started only while closed, and ended only while open",
         /// the agent sent the end marker `[DONE]`, which is not an event: it is left out
         DoneMarker = "done_marker",
+        /// a line behind the first began with a byte order mark (U+FEFF), so that it is no `data:` line: what it has is left out
+        MarkedLine = "marked_line",
         /// the dialect, or `strip` of the route's own dialect, does not allow a member: it is left out
         Stripped = "stripped",
         /// an older peer cannot receive something in any form: it is left out

@@ -5,11 +5,11 @@ use super::held_rows::HeldRows;
 use super::open_ids::OpenIds;
 use super::replayed_stream::ReplayedStream;
 use super::row::{AlignedRow, CarriedNames, RowCause, RowCount, RowEvent};
+use super::row_events::{make_agent_event, make_marked_event, make_unfinished_event, take_events};
 use super::stream_settings::StreamSettings;
 use crate::codec::sse::{SseDecoder, SseFrame, SseLimits, SseStep};
 use crate::codec::{Framing, json};
 use crate::dialect::Dialect;
-use crate::event::Json;
 use crate::translate::ConversationState;
 use crate::translate::explain_trace::{ExplainTrace, TraceEntry};
 use std::borrow::Cow;
@@ -106,12 +106,14 @@ impl RunAligner {
             let mut rest = line;
             match self.frames.next(&mut rest) {
                 SseStep::Frame(frame) => {
-                    let event = agent_event(&frame, self.agent);
+                    let event = make_agent_event(&frame, self.agent);
                     self.push_row(at_ms, Some(event), RowCause::Held, fault.as_deref(), rows);
                 }
                 SseStep::Failed(_) | SseStep::More => {
                     if let Some(fault) = fault {
                         self.push_row(at_ms, None, RowCause::Mark, Some(&fault), rows);
+                    } else if self.frames.take_marked_lines() > 0 {
+                        self.push_row(at_ms, Some(make_marked_event(line)), RowCause::Dropped, None, rows);
                     }
                 }
             }
@@ -127,7 +129,7 @@ impl RunAligner {
     fn push_cut_event(&mut self, at_ms: u64, is_broken: bool, rows: &mut Vec<AlignedRow>) {
         while let SseStep::Frame(frame) = self.frames.finish() {
             let note = if is_broken { cut_note(&frame) } else { "the run ended within this event" };
-            let event = unfinished_event(&frame, self.agent);
+            let event = make_unfinished_event(&frame, self.agent);
             self.push_row(at_ms, Some(event), RowCause::Dropped, Some(note), rows);
             if let Some(row) = rows.last_mut() {
                 row.cause = RowCause::Dropped;
@@ -140,7 +142,7 @@ impl RunAligner {
         while let SseStep::Frame(frame) = self.frames.finish() {
             let is_cut = json::parse_open_object(&frame.data).is_err();
             let note = is_cut.then(|| cut_note(&frame));
-            let event = unfinished_event(&frame, self.agent);
+            let event = make_unfinished_event(&frame, self.agent);
             self.push_row(at_ms, Some(event), RowCause::Held, note, rows);
             if let Some(row) = rows.last_mut().filter(|_| is_cut) {
                 row.cause = RowCause::Dropped;
@@ -152,10 +154,7 @@ impl RunAligner {
     /// cannot be redacted, and otherwise too much.
     pub(crate) fn end_kept_part(&mut self, at_ms: u64, missed: u64, withheld: bool, rows: &mut Vec<AlignedRow>) {
         let cut = match self.frames.finish() {
-            SseStep::Frame(frame) => {
-                let event = agent_event(&frame, self.agent);
-                Some(RowEvent { kind: event.kind.or_else(|| find_first_type(&frame.data)), ..event })
-            }
+            SseStep::Frame(frame) => Some(make_unfinished_event(&frame, self.agent)),
             SseStep::Failed(_) | SseStep::More => None,
         };
         let cause = if withheld {
@@ -213,12 +212,6 @@ impl RunAligner {
     }
 }
 
-/// Returns an event that the agent may not have finished: its type is known if that came first.
-fn unfinished_event(frame: &SseFrame<'_>, agent: &Dialect) -> RowEvent {
-    let event = agent_event(frame, agent);
-    RowEvent { kind: event.kind.or_else(|| find_first_type(&frame.data)), ..event }
-}
-
 /// Returns what is noted of an event that the agent did not finish.
 fn cut_note(frame: &SseFrame<'_>) -> &'static str {
     match frame.data.ends_with(char::REPLACEMENT_CHARACTER) {
@@ -273,48 +266,23 @@ fn add_trace(entry: TraceEntry, row: &mut AlignedRow) {
         TraceEntry::Item { .. } => {}
         TraceEntry::Guarded(names, location) | TraceEntry::Written(_, names, location) => add_carried(names, location),
         TraceEntry::Repair(repair) => {
-            row.repairs.push(RowCount { label: repair.label(), help: repair.description(), rule: repair.rule() });
+            row.repairs.push(RowCount {
+                member: None,
+                label: repair.label(),
+                help: repair.description(),
+                rule: repair.rule(),
+            });
         }
+        TraceEntry::Supplied(name) => row.repairs.iter_mut().last().into_iter().for_each(|own| own.member = Some(name)),
         TraceEntry::Loss(loss) => {
-            row.losses.push(RowCount { label: loss.label(), help: loss.description(), rule: loss.rule() });
+            row.losses.push(RowCount {
+                member: None,
+                label: loss.label(),
+                help: loss.description(),
+                rule: loss.rule(),
+            });
         }
     }
-}
-
-fn event(data: &str) -> RowEvent {
-    let kind = json::parse_object(data).ok().and_then(|object| object.kind);
-    let kind = kind.as_ref().and_then(Json::text).map(Cow::into_owned);
-    RowEvent { kind, event_line: None, data: Some(data.to_owned()) }
-}
-
-/// Returns the type of an incomplete object, if it is the first member.
-pub(crate) fn find_first_type(data: &str) -> Option<String> {
-    let rest = data.trim_start().strip_prefix('{')?.trim_start().strip_prefix("\"type\"")?;
-    let value = rest.trim_start().strip_prefix(':')?.trim_start().strip_prefix('"')?;
-    Some(value.split_once('"')?.0.to_owned())
-}
-
-/// Returns a frame of an agent. A dialect file that is read by the `event:` line has it; its rules name the event.
-fn agent_event(frame: &SseFrame<'_>, agent: &Dialect) -> RowEvent {
-    match agent.mapping {
-        None => event(&frame.data),
-        Some(mapping) => {
-            let event_line = frame.event.as_deref().filter(|_| mapping.reads_event_line).map(str::to_owned);
-            RowEvent { kind: None, event_line, data: Some(frame.data.to_string()) }
-        }
-    }
-}
-
-/// Takes the events out of whole frames.
-fn take_events(frames: &mut Vec<u8>) -> Vec<RowEvent> {
-    let mut decoder = SseDecoder::new(SseLimits::UNLIMITED);
-    let mut rest = frames.as_slice();
-    let mut events = Vec::new();
-    while let SseStep::Frame(frame) = decoder.next(&mut rest) {
-        events.push(event(&frame.data));
-    }
-    frames.clear();
-    events
 }
 
 #[cfg(test)]

@@ -32,6 +32,11 @@ impl CaptureBudget {
         self.used.load(Ordering::Relaxed)
     }
 
+    /// Returns the setting that does not allow a run more memory.
+    pub(super) fn find_limit(&self, before: usize, more: usize) -> &'static str {
+        if before + more > self.run_limit.load(Ordering::Relaxed) { "inspect.run_bytes" } else { "inspect.bytes" }
+    }
+
     /// Counts `more` bytes for a run that has `before`, for which `evict` evicts other runs, as long as there are any.
     /// Returns false if a limit does not allow it.
     pub(super) fn charge(&self, before: usize, more: usize, mut evict: impl FnMut() -> bool) -> bool {

@@ -81,6 +81,8 @@ pub(crate) struct RunFacts {
     /// dialect of the agent's events, if it is another than the route's
     pub(crate) looks_like: Option<&'static str>,
     pub(crate) first_event: Option<Duration>,
+    /// status, fields and words with which the agent refused the request
+    pub(crate) refusal: Option<Box<str>>,
     pub(crate) end: Option<RunEnd>,
 }
 
@@ -174,6 +176,8 @@ pub(super) struct CaptureLog {
     missed_bytes: u64,
     /// true once a step was not kept, so that no later one may be
     is_full: bool,
+    /// the setting for which it was not kept
+    limit: Option<&'static str>,
     /// true if the body cannot be redacted, and is not kept for that reason
     is_withheld: bool,
     pub(super) facts: RunFacts,
@@ -218,6 +222,7 @@ impl CapturedRun {
             log.charged = size;
         } else {
             log.is_full = true;
+            log.limit = Some(self.budget.find_limit(0, size));
             (self.conversation, self.requests) = Default::default();
         }
     }
@@ -249,6 +254,11 @@ impl CapturedRun {
     /// Returns whether the body is not kept because it cannot be redacted, rather than for a limit.
     pub(crate) fn is_withheld(&self) -> bool {
         self.log.lock().is_withheld
+    }
+
+    /// Returns the setting that allowed no more of the run to be kept.
+    pub(crate) fn limit(&self) -> Option<&'static str> {
+        self.log.lock().limit
     }
 
     /// Returns what is unusual about the form of the agent's stream, but permitted.
@@ -313,7 +323,9 @@ impl CapturedRun {
         log.version += 1;
         let growth = log.steps.growth(&step, bytes.len());
         if log.is_full || (growth > 0 && !self.budget.charge(log.charged, growth, evict)) {
-            log.is_full = true;
+            if !std::mem::replace(&mut log.is_full, true) {
+                log.limit = Some(self.budget.find_limit(log.charged, growth));
+            }
             log.missed_bytes += bytes.len() as u64;
             return;
         }
@@ -329,6 +341,16 @@ impl CapturedRun {
         }
         log.charged += growth;
         log.types.add_all(types);
+    }
+
+    /// Keeps how the agent refused the request, as far as the bounds allow it. `evict` evicts a run that has ended, if
+    /// there is one.
+    pub(super) fn add_refusal(&self, answer: &str, evict: impl FnMut() -> bool) {
+        let mut log = self.log.lock();
+        if self.budget.charge(log.charged, answer.len(), evict) {
+            log.charged += answer.len();
+            log.facts.refusal = Some(answer.into());
+        }
     }
 
     /// Counts bytes of a body that cannot be redacted.

@@ -18,6 +18,7 @@
 
 mod redaction;
 mod row;
+mod row_events;
 mod held_rows;
 mod open_ids;
 mod stream_settings;
@@ -42,7 +43,7 @@ mod recorded_run;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use aligner::{RunAligner, find_first_type};
+pub(crate) use aligner::RunAligner;
 pub(crate) use capture_step::CaptureStep;
 pub(crate) use captured_run::{CapturedRequests, CapturedRun, RunEnd, RunFacts, RunHead};
 pub(crate) use glob::matches_glob;
@@ -50,6 +51,7 @@ pub(crate) use recorded_run::{RecordedItem, RecordedRun, RecordingError, Recordi
 pub(crate) use recording::{RECORDING_START, RecordingEnd, RecordingLine};
 pub(crate) use redaction::Redaction;
 pub(crate) use replayed_stream::ReplayedStream;
+pub(crate) use row_events::find_first_type;
 pub(crate) use run_capture::RunCapture;
 pub(crate) use run_reader::{ReaderStep, RunReader};
 pub(crate) use run_reading::RunReading;

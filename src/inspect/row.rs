@@ -55,6 +55,9 @@ pub(crate) struct RowCount {
     pub(crate) help: &'static str,
     /// what the agent broke; `None` if it was permitted
     pub(crate) rule: Option<&'static str>,
+    /// name of the member that was added
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) member: Option<&'static str>,
 }
 
 /// An id that the agent probably gave to an item that has another one.

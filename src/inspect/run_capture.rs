@@ -94,6 +94,11 @@ impl RunCapture {
         log.version += 1;
     }
 
+    /// Records how the agent refused the request, as far as the bounds allow it.
+    pub(crate) fn record_refusal(&self, answer: &str) {
+        self.run.add_refusal(answer, || self.kept.evict_for_memory());
+    }
+
     /// Records the end; only the first counts.
     pub(crate) fn record_end(&self, outcome: &'static str, code: Option<String>, message: Option<String>) {
         let duration = self.run.head.started_at.elapsed();

@@ -331,6 +331,26 @@ fn an_id_that_changes_within_an_item_is_named() {
 }
 
 #[test]
+fn a_line_that_a_byte_order_mark_makes_no_event_has_a_row_of_its_own() {
+    // "The UTF-8 decode algorithm strips one leading UTF-8 Byte Order Mark (BOM), if any." (HTML, server-sent events)
+    let mut aligner = RunAligner::new(
+        &StreamSettings { tools: None, ..settings("ag-ui", "ag-ui", RunIds::new("t", "r")) },
+        ConversationState::default(),
+    );
+    let event =
+        |kind: &str| format!("\u{feff}data: {{\"type\":\"{kind}\",\"threadId\":\"t\",\"runId\":\"r\"}}\r\n\r\n");
+    let body = event("RUN_STARTED") + ": \u{feff}data\n\n\u{feff}other: 1\n\n" + &event("RUN_FINISHED");
+    let mut rows = Vec::new();
+    aligner.apply(STARTED_MS, 0, &CaptureStep::Read(body.len()), body.as_bytes(), &mut rows);
+    let kinds: Vec<_> = rows.iter().map(|row| row.agent.as_ref().and_then(|agent| agent.kind.as_deref())).collect();
+    assert_eq!(kinds, [Some("RUN_STARTED"), Some("RUN_FINISHED")]);
+    let lost = &rows[1];
+    assert_eq!((lost.cause, lost.client.len(), lost.losses[0].label), (RowCause::Dropped, 0, "marked_line"));
+    let data = lost.agent.as_ref().and_then(|agent| agent.data.as_deref()).expect("the line");
+    assert!(data.starts_with("\u{feff}data: {") && data.ends_with('}'), "{data}");
+}
+
+#[test]
 fn items_that_the_agent_never_ends_are_named_at_the_end_of_the_run() {
     // "every item is ended before the run finishes" (specs/ag-ui-1.0.md §3.2)
     let started = r#"{"type":"RUN_STARTED","threadId":"t","runId":"r"}"#;

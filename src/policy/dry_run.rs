@@ -69,7 +69,10 @@ impl GateReport {
         match decided {
             Ok(()) if requirements.is_empty() => {}
             Ok(()) => timeline.record(self.gate, Some(format!("passed: {requirements}"))),
-            Err(rejection) => timeline.record(self.gate, Some(format!("refused: {}", rejection.kind.code()))),
+            Err(rejection) => {
+                let wanted = if requirements.is_empty() { String::new() } else { format!("; {requirements}") };
+                timeline.record(self.gate, Some(format!("refused: {}{wanted}", rejection.kind.code())));
+            }
         }
     }
 }

@@ -17,6 +17,11 @@ const RESPONSE_LIMIT: usize = 64 << 10;
 
 const MESSAGE_LIMIT: usize = 500;
 
+const CHALLENGE_LIMIT: usize = 200;
+
+/// The beginning of the cause of a rejection for an error status.
+pub(super) const ANSWERED: &str = "the agent answered";
+
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Decides how much of an agent's error its clients see.
@@ -182,16 +187,31 @@ async fn check_response(
     let retry_after = header_text(headers, header::RETRY_AFTER).filter(|value| value.len() <= 64);
     if !status.is_success() {
         let mut rejection = policy.status_rejection(status);
+        let asks = describe_fields(headers, retry_after.as_deref());
         rejection.retry_after = retry_after.map(Into::into);
         let message = read_error_message(session, &kind, policy).await;
         let to = response.extensions.get::<UnservedRequest>().map(|UnservedRequest(request)| format!(" to {request}"));
-        let cause = format!("the agent answered {status}{}", to.unwrap_or_default());
+        let cause = format!("{ANSWERED} {status}{}{asks}", to.unwrap_or_default());
         return Err(policy.with_agent_message(rejection, status, &cause, message));
     }
     if coding.is_some_and(|coding| !coding.eq_ignore_ascii_case("identity")) {
         return Err(RejectionKind::UpstreamContentEncoding.into());
     }
     Ok((status, kind))
+}
+
+/// Describes what the fields of a refusal want of the gateway, without what looks like a secret.
+fn describe_fields(headers: &HeaderMap, retry_after: Option<&str>) -> String {
+    let challenge = header_text(headers, header::WWW_AUTHENTICATE).map(|challenge| {
+        let (scheme, parameters) = challenge.split_once(' ').unwrap_or((&challenge, ""));
+        // Without quotes, it is a token.
+        let parameters =
+            if parameters.contains("=\"") { mask_secrets(parameters, CHALLENGE_LIMIT) } else { String::new() };
+        format!("WWW-Authenticate: {} {parameters}", mask_secrets(scheme, CHALLENGE_LIMIT)).trim_end().to_owned()
+    });
+    let retry_after = retry_after.map(|time| format!("Retry-After: {}", mask_secrets(time, CHALLENGE_LIMIT)));
+    let fields: Vec<_> = challenge.into_iter().chain(retry_after).collect();
+    if fields.is_empty() { String::new() } else { format!(" ({})", fields.join("; ")) }
 }
 
 fn is_json(kind: &str) -> bool {

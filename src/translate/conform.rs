@@ -53,7 +53,7 @@ pub(super) fn conform<'a>(mut event: Event<'a>, report: &mut TranslationReport) 
         match default_value(&event, slot) {
             Some(value) => {
                 event.set(slot.field, value);
-                report.count_repair(EventRepair::MemberSupplied);
+                report.count_supplied_member(slot.field.camel());
             }
             None => return wrap_as_raw(&event, report),
         }

@@ -31,6 +31,8 @@ pub(crate) enum TraceEntry {
     /// the written event's type, the names of its carried members, and the key that contains them
     Written(String, Vec<String>, String),
     Repair(EventRepair),
+    /// the name of the member that the last repair added
+    Supplied(&'static str),
     Loss(EventLoss),
 }
 

@@ -61,6 +61,14 @@ impl FrameReader {
         }
     }
 
+    /// Takes the number of lines that are no part of an event because of a byte order mark before their field.
+    pub(crate) fn take_marked_lines(&mut self) -> u64 {
+        match &mut self.decoder {
+            FrameDecoder::Sse(decoder) => decoder.take_marked_lines(),
+            FrameDecoder::Proto(_) => 0,
+        }
+    }
+
     /// Returns the memory of an unfinished frame.
     pub(crate) fn heap_size(&self) -> usize {
         match &self.decoder {

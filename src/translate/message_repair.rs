@@ -91,7 +91,7 @@ pub(super) fn repair_message(message: &mut MessageMembers<'static>, at: usize, r
     supplied.extend(get(message, Field::Content).and_then(strip_nulls).map(|parts| (Field::Content, parts)));
     changed |= !supplied.is_empty();
     for (field, value) in supplied {
-        report.count_repair(EventRepair::MemberSupplied);
+        report.count_supplied_member(field.camel());
         set(message, MemberKey::Known(field), value);
     }
     nested_values::repair_object(message, &MESSAGES, report) || changed

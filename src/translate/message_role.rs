@@ -17,7 +17,7 @@ pub(super) fn repair_role(
     let Some(original) = original else {
         let role = Json::string(guess_role(message));
         set(message, MemberKey::Known(Field::Role), role);
-        report.count_repair(EventRepair::MemberSupplied);
+        report.count_supplied_member(Field::Role.camel());
         return None;
     };
     let text = original.text().unwrap_or_default().into_owned();

@@ -212,7 +212,7 @@ fn repair_members(
             }
         }
         if let (MemberPresence::Required, Some(value)) = (member.presence, empty_value(member.schema)) {
-            report.count_repair(EventRepair::MemberSupplied);
+            report.count_supplied_member(member.name);
             members.push((member_key(member.name), value));
         }
     }

@@ -168,6 +168,14 @@ impl TranslationReport {
         self.record(TraceEntry::Repair(repair), repair.label(), repair.rule());
     }
 
+    /// Counts a member that was missing and is added.
+    pub(crate) fn count_supplied_member(&mut self, name: &'static str) {
+        self.count_repair(EventRepair::MemberSupplied);
+        if let Some(trace) = &mut self.trace {
+            trace.entries.push(TraceEntry::Supplied(name));
+        }
+    }
+
     /// Counts a repair of something that the dialect permits.
     pub(crate) fn count_allowed_repair(&mut self, repair: EventRepair) {
         self.repairs[repair as usize] += 1;

@@ -470,7 +470,7 @@ fn carry_member(event: &mut Event<'_>, field: Field, report: &mut TranslationRep
 }
 
 fn supply_member(event: &mut Event<'_>, field: Field, value: Json<'static>, report: &mut TranslationReport) {
-    report.count_repair(EventRepair::MemberSupplied);
+    report.count_supplied_member(field.camel());
     event.set(field, value);
 }
 

@@ -249,10 +249,12 @@ impl Stream {
     ) -> Result<&'b [u8], StreamError> {
         let Stream { frame_reader: frames, follower: follow, reader, stages } = self;
         let mut sink = stages.pipe(now, out);
-        frames.push(bytes, &mut |frame| {
+        let rest = frames.push(bytes, &mut |frame| {
             sink.follow_frame(follow, reader, frame)?;
             Ok(if sink.out.len() < full { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
-        })
+        });
+        sink.report().count_loss_times(EventLoss::MarkedLine, frames.take_marked_lines());
+        rest
     }
 
     /// Reads one unframed event (a line of NDJSON).

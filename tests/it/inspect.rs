@@ -1,7 +1,7 @@
 //! The inspector: what is captured of runs, how much of it, and who may look.
 
-mod broken_agents;
 mod timelines;
+mod broken_agents;
 
 use super::support::agent::{Agent, Step, write};
 use super::support::client::{Answer, Client, INPUT, post, post_run, send_request};
@@ -114,8 +114,12 @@ async fn shows_the_timeline_of_a_run_and_the_heads_of_its_requests() {
     let with_key = |key: &str| post("/chat", &format!("X-Api-Key: {key}\r\nCookie: a=s3cret\r\n"), INPUT);
     for (key, outcome, decision) in [
         ("s3cret-of-ada-0123456789", "finished", ("authenticate", "passed: an API key of keys, in x-api-key")),
-        ("s3cret-of-bob-0123456789", "refused", ("authenticate", "refused: invalid_token")),
-        ("s3cret-of-ada-0123456789", "refused", ("limits after auth", "refused: rate_limited")),
+        (
+            "s3cret-of-bob-0123456789",
+            "refused",
+            ("authenticate", "refused: invalid_token; an API key of keys, in x-api-key"),
+        ),
+        ("s3cret-of-ada-0123456789", "refused", ("limits after auth", "refused: rate_limited; each: 1 request in 1h")),
     ] {
         send_request(gateway.data, with_key(key)).await;
         let run = run_dir.last_run().await;
@@ -128,7 +132,7 @@ async fn shows_the_timeline_of_a_run_and_the_heads_of_its_requests() {
         let moments = detail["timeline"].as_array().expect("a list");
         let (gate, expected) = decision;
         let decided = moments.iter().find(|moment| moment["name"] == gate).expect("the gate");
-        assert_eq!(decided["detail"], expected);
+        assert!(decided["detail"].as_str().is_some_and(|detail| detail.starts_with(expected)), "{decided}");
     }
     let first = run_dir.lines("/inspect/v1/runs").remove(0);
     let (_, detail) = run_dir.request(&format!("GET /inspect/v1/runs/{}", first["id"]), "");

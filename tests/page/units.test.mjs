@@ -19,7 +19,7 @@ import { filterInSlices, ROW_LANGUAGE, RowBook } from "../../src/admin/page/row_
 import { RUN_LANGUAGE } from "../../src/admin/page/runs_view.mjs";
 import { SecretMask } from "../../src/admin/page/secrets.mjs";
 import { curlOf, quote, reportOf } from "../../src/admin/page/take_along.mjs";
-import { verdictOf } from "../../src/admin/page/verdict.mjs";
+import { hasFindings, verdictOf } from "../../src/admin/page/verdict.mjs";
 import { linesInView, topToShow } from "../../src/admin/page/virtual_list.mjs";
 import { oneLine, visible } from "../../src/admin/page/visible_text.mjs";
 import { density } from "../../src/admin/page/waterfall.mjs";
@@ -72,7 +72,7 @@ test("proposes keys, then values of the data, behind commas and minus too", () =
   const options = (text) => complete(text, RUN_LANGUAGE, runs).options.map(({ insert }) => insert);
   assert.deepEqual(options("ro"), ["route:"]);
   assert.deepEqual(options("x -ou"), ["-outcome:"]);
-  assert.deepEqual(options("outcome:f"), ["outcome:failed", "outcome:finished"]);
+  assert.deepEqual(options("outcome:f"), ["outcome:failed", "outcome:findings", "outcome:finished"]);
   assert.deepEqual(options("route:chat,re"), ["route:chat,research"]);
   assert.deepEqual(options("route:<"), []);
 });
@@ -417,6 +417,43 @@ test("names a wrong dialect, also if its names are understood, and the events th
   const { book } = verdict("opener_supplied");
   const found = (text) => book.rows.filter(parseFilter(text, ROW_LANGUAGE).test).length;
   assert.deepEqual(["type:A", "type:x_end", "type:C"].map(found), [1, 1, 0]);
+});
+
+test("marks runs that ended well with repairs or losses, and names the member that a repair added", () => {
+  const run = { ...summaryOf(1, NOW), state: "ended", outcome: "finished", repairs: 0, losses: 0 };
+  const isMarked = (more) => hasFindings({ ...run, ...more });
+  assert.deepEqual([{}, { repairs: 1 }, { losses: 2 }, { repairs: 1, outcome: "upstream_error" }, { repairs: 1, state: "running", outcome: null }].map(isMarked),
+    [false, true, true, false, false]);
+  const { test } = parseFilter("outcome:findings", RUN_LANGUAGE);
+  assert.deepEqual([test(run), test({ ...run, losses: 1 })], [false, true]);
+  const book = new RowBook();
+  const supplied = (member) => ({ label: "member_supplied", help: "added", member });
+  book.add([1, 2].map((n) => ({ ...[...rowsOf(1)][0], n, repairs: [supplied("threadId"), supplied("runId")] })));
+  const found = verdictOf({ ...run, repairs: 4 }, book).find(({ text }) => text.includes("member_supplied"));
+  assert.equal(found.text, "Repaired 4 ×, member_supplied: added (threadId, runId).");
+});
+
+test("has the agent's own words of a refusal in its first sentence", () => {
+  const run = { ...summaryOf(1, NOW), outcome: "upstream_error", code: "upstream_status",
+    message: "The agent answered with status 401. See the agent's own log for the reason.", refusal: "401 Unauthorized: The access token expired" };
+  const [first, second] = verdictOf(run, new RowBook());
+  assert.equal(first.text, "The agent refused the request: it answered with an HTTP status that is no success. Its answer: “401 Unauthorized: The access token expired” Code: upstream_status.");
+  assert.deepEqual([first.level, second.level, second.text], ["bad", "plain", "Message: “The agent answered with status 401. See the agent's own log for the reason.”"]);
+  assert.match(verdictOf({ ...run, refusal: null }, new RowBook())[0].text, /Message: “The agent answered with status 401\./);
+});
+
+test("names lines that a byte order mark makes no events before that the run has no end, and calls nothing of it permitted", () => {
+  const run = { ...summaryOf(1, NOW), outcome: "upstream_error", code: "upstream_truncated", message: "", body_form: "begins with a byte order mark" };
+  const verdict = (labels) => {
+    const book = new RowBook();
+    book.add([{ ...[...rowsOf(1)][0], n: 2, losses: labels.map((label) => ({ label, help: label })) }]);
+    return verdictOf(run, book).map(({ text, row }) => [text, row]);
+  };
+  const marked = verdict(["marked_line", "marked_line", "stripped"]);
+  assert.deepEqual(marked[0], ["2 lines of the agent begin with a byte order mark (U+FEFF), which only the first line may have: the client got nothing of them.", 2]);
+  assert.match(marked[1][0], /^The agent ended without RUN_FINISHED\./);
+  assert.deepEqual(marked.slice(2).map(([text]) => text), ["Lost 1 ×, stripped: stripped."]);
+  assert.ok(verdict([]).some(([text]) => text.endsWith("begins with a byte order mark, which is permitted.")));
 });
 
 test("names what the agent never ended, and before that the run finished", () => {

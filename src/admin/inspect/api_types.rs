@@ -33,6 +33,8 @@ pub(super) struct RunOverview {
     message: Option<String>,
     /// what the gateway's code means in general; the message may have the details instead
     explanation: Option<&'static str>,
+    /// status, fields and words with which the agent refused the request
+    refusal: Option<Box<str>>,
     events_in: u64,
     events_out: u64,
     bytes_in: u64,
@@ -52,6 +54,8 @@ pub(super) struct RunOverview {
     missed_bytes: u64,
     /// they are protobuf, which cannot be redacted; otherwise a limit was reached
     withheld: bool,
+    /// the setting for which they were not kept
+    limit: Option<&'static str>,
     /// when the gateway waited for the client to read, since the run began
     client_waits: Vec<ClientWait>,
 }
@@ -91,6 +95,7 @@ impl RunOverview {
             code: facts.end.as_ref().and_then(|end| end.code.clone()),
             explanation: facts.end.as_ref().and_then(explain_code),
             message: facts.end.and_then(|end| end.message),
+            refusal: facts.refusal,
             events_in: facts.events_in,
             events_out: facts.events_out,
             bytes_in: facts.bytes_in,
@@ -105,6 +110,7 @@ impl RunOverview {
             kept_bytes,
             missed_bytes,
             withheld: run.is_withheld(),
+            limit: run.limit(),
             client_waits: run
                 .timeline
                 .client_waits()
@@ -192,6 +198,9 @@ impl RunDetail {
     }
 }
 
+/// Outcomes of runs that the agent itself ended.
+const OWN_ENDS: [RunOutcome; 2] = [RunOutcome::Finished, RunOutcome::AgentError];
+
 fn timeline(run: &CapturedRun, summary: &RunOverview) -> Vec<TimelineMark> {
     let mark = |at_ms: u64, name, detail| {
         let at_ms = at_ms as f64;
@@ -240,6 +249,10 @@ fn timeline(run: &CapturedRun, summary: &RunOverview) -> Vec<TimelineMark> {
             CaptureStep::Cancelled => marks.push(mark(at_ms, "cancelled", None)),
         }
     }
+    // What the agent sends after its own last event is not read.
+    let has_own_end = summary.outcome.is_some_and(|outcome| OWN_ENDS.iter().any(|own| own.label() == outcome));
+    let is_open = summary.missed_bytes == 0 && !marks.iter().any(|mark| mark.name == "body_ended");
+    marks.extend(last_read.filter(|_| has_own_end && is_open).map(|at_ms| mark(at_ms, "stopped_reading", None)));
     // It is of another clock than the steps, whose first byte is its cause.
     marks.extend(summary.first_event_ms.map(|at_ms| mark(at_ms.max(first_byte_ms), "first_event", None)));
     // The steps have whole milliseconds, rounded down; the moments within one were before them.

@@ -25,12 +25,14 @@
  * @property {number} duration_ms
  * @property {number} repairs
  * @property {number} losses
+ * @property {string | null} [refusal]   status, fields and words with which the agent refused the request
  * @property {string | null} [looks_like]   the dialect of the agent's events that are of another than `agent`
  * @property {string | null} [body_form]   what is unusual about the form of the agent's stream
  * @property {string[]} types   of both sides' events, as rows name them
  * @property {number} kept_bytes
  * @property {number} missed_bytes
  * @property {boolean} [withheld]  they are protobuf, which cannot be redacted
+ * @property {string | null} [limit]   the setting for which they were not
  * @property {{ from_ms: number, until_ms: number }[]} [client_waits]  when the gateway waited for the client to read
  *
  * @typedef {{ at_ms: number, name: string, detail?: string | null, times?: number, until_ms?: number }} Moment
@@ -52,7 +54,7 @@
  * @typedef {"same" | "changed" | "split" | "merged" | "held" | "dropped" | "nothing" | "gateway" | "end" | "mark"} Cause
  * @typedef {{ type: string | null, event?: string, data: string | null }} Side   no data if only events are recorded; the
  *   `event:` line if the agent's dialect is read by it
- * @typedef {{ label: string, help: string, rule?: string | null }} Finding
+ * @typedef {{ label: string, help: string, rule?: string | null, member?: string }} Finding   `member` was added
  *
  * @typedef {{ item: string, id: string, name: string | null, n: number }} LeftOpen   `name` is a tool's, `n` the row that
  *   opened it

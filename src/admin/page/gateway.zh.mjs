@@ -42,6 +42,8 @@ export default {
   "an item was started while it was open, or ended while it was not: the start or end is left out, and so are arguments that a call repeats":
     "某项在打开时再次开始，或未打开就结束：该开始或结束已舍去，调用重复的参数也已舍去",
   "the agent sent the end marker `[DONE]`, which is not an event: it is left out": "智能体发送了结束标记 `[DONE]`，它不是事件：已舍去",
+  "a line behind the first began with a byte order mark (U+FEFF), so that it is no `data:` line: what it has is left out":
+    "首行之后的某行以字节顺序标记（U+FEFF）开头，因此不是 `data:` 行：其内容已舍去",
   "the dialect, or `strip` of the route's own dialect, does not allow a member: it is left out":
     "方言或路由自有方言的 `strip` 不允许某个成员：已舍去",
   "an older peer cannot receive something in any form: it is left out": "较旧的一方无法以任何形式接收：已舍去",

@@ -46,7 +46,7 @@ function drawMessage({ role, content, toolCalls = [], toolCallId, activityType }
   const text = typeof content === "string" ? content : jsonText(content);
   const about = toolCallId ?? activityType;
   return element("article", { class: `said ${role}` },
-    element("h3", {}, sayName("role", role), about !== undefined && element("code", {}, about)),
+    element("h2", {}, sayName("role", role), about !== undefined && element("code", {}, about)),
     text !== undefined && text !== "" && longText(text),
     ...toolCalls.map(({ function: { name, arguments: given } }) =>
       element("div", { class: "call" }, element("b", {}, name), longText(given))));
@@ -62,7 +62,7 @@ export function drawUnsent(text, isReady, onsend) {
   const again = button(say("play.send_again"), onsend);
   again.disabled = !isReady;
   return element("article", { class: "said user unsent" },
-    element("h3", {}, sayName("role", "user"), element("span", { class: "loss" }, say("play.unsent"))),
+    element("h2", {}, sayName("role", "user"), element("span", { class: "loss" }, say("play.unsent"))),
     longText(text), again);
 }
 
@@ -165,7 +165,7 @@ function drawEvent({ n, at_ms: at, agent, client, note }) {
     details.append(note === null ? "" : element("p", { class: "note" }, ...wordsOf(note)), longText(agent?.data ?? ""));
     const other = client.filter(({ data }) => data !== agent?.data);
     if (other.length > 0)
-      details.append(element("h4", {}, say("play.as_ag_ui")), ...other.map(({ data }) => longText(data ?? "")));
+      details.append(element("h3", {}, say("play.as_ag_ui")), ...other.map(({ data }) => longText(data ?? "")));
   });
   return element("li", {}, details);
 }

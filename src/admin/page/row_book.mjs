@@ -3,7 +3,7 @@
 /** @typedef {import("./api.mjs").Row} Row */
 /**
  * @typedef {{ label: string, help: string, count: number, n: number, added: Set<string> }} Tally
- *   `n` is the first row, `added` the types of events that the repair made
+ *   `n` is the first row, `added` the types of events that the repair made, or the members that it added
  */
 
 /** Repairs that make events, and the ends of their types. */
@@ -14,7 +14,7 @@ const SUPPLIES = /** @type {Record<string, RegExp>} */ ({
 
 /** What a screen can show of a wait, and a person can feel. */
 const LONG_WAIT_MS = 1_000;
-const LARGE_CHARACTERS = 1_000_000;
+const LARGE_CHARACTERS = 250_000;
 
 export class RowBook {
   /** @type {Row[]} */
@@ -75,9 +75,10 @@ export class RowBook {
  * @param {Row} row
  */
 function countFindings(tallies, findings, { n, agent, client }) {
-  for (const { label, help } of findings) {
+  for (const { label, help, member } of findings) {
     const tally = tallies.get(label) ?? { label, help, count: 0, n, added: new Set() };
     tally.count += 1;
+    if (member !== undefined) tally.added.add(member);
     const supplied = SUPPLIES[label];
     for (const { type } of client) if (type !== null && type !== agent?.type && supplied?.test(type)) tally.added.add(type);
     tallies.set(label, tally);

@@ -69,12 +69,12 @@ export function whyOf(row, part, { released }, goTo) {
  * @param {"loss" | "repair"} kind
  * @param {import("./api.mjs").Finding} finding
  */
-function findingOf(kind, { label, help, rule }) {
+function findingOf(kind, { label, help, rule, member }) {
   return element(
     "p",
     { class: kind },
     element("b", {}, say(`detail.${kind}`)),
-    element("code", {}, label),
+    element("code", {}, member === undefined ? label : `${label} ${member}`),
     ...wordsOf(help),
     rule && element("span", { class: "rule" }, element("b", {}, say("detail.rule")), ...wordsOf(rule)),
   );
@@ -87,7 +87,9 @@ function findingOf(kind, { label, help, rule }) {
 function membersOf({ agent, client, cause }, part) {
   const right = client[part];
   if (!agent?.data || !right?.data || cause === "same") return null;
-  return membersTable(agent.data, right.data, say("side.agent"), say("side.client"));
+  // A member that another of the row's events has is not gone.
+  const others = client.map(({ data }, at) => (at === part ? "" : (data ?? ""))).join("");
+  return membersTable(agent.data, right.data, say("side.agent"), say("side.client"), others);
 }
 
 /**
@@ -96,11 +98,13 @@ function membersOf({ agent, client, cause }, part) {
  * @param {string} right
  * @param {string} leftName
  * @param {string} rightName
+ * @param {string} [elsewhere]   where further members of the left are
  */
-export function membersTable(left, right, leftName, rightName) {
+export function membersTable(left, right, leftName, rightName, elsewhere = "") {
   const values = [left, right].map(readJson);
   if (values.includes(undefined)) return element("p", {}, say("members.no_json"));
-  const members = compareMembers(values[0], values[1]);
+  const isElsewhere = (/** @type {string} */ path) => elsewhere.includes(`"${path.split(/[.[]/, 1)[0]}":`);
+  const members = compareMembers(values[0], values[1]).filter(({ path, change }) => change !== "gone" || !isElsewhere(path));
   const differing = members.filter(({ change }) => change !== "same");
   const equal = element("p", { class: "equal" }, say("members.equal", { count: members.length - differing.length }));
   if (differing.length === 0) return equal;
@@ -136,7 +140,7 @@ export function rawOf({ agent, client }) {
   ].filter((one) => one !== null);
   if (sides.length === 0) return [element("p", {}, say("raw.nothing"))];
   return sides.flatMap(({ name, side: { type, event, data } }) => [
-    element("h3", {}, name, " ", element("code", {}, type ?? say("row.no_event"))),
+    element("h2", {}, name, " ", element("code", {}, type ?? say("row.no_event"))),
     data === null
       ? element("p", {}, say("raw.not_recorded"))
       : longText(event === undefined ? data : `event: ${event}\ndata: ${data}`),
@@ -155,7 +159,7 @@ export function heldOf({ client, agent, knowsInput }, run) {
     return element(
       "section",
       { "aria-label": say(`side.${name}`) },
-      element("h3", {}, say(`held.${name}`)),
+      element("h2", {}, say(`held.${name}`)),
       dialect !== "ag-ui" && element("p", { class: "none" }, say("held.read_as", { dialect })),
       ...sideOf(fold),
     );
@@ -174,7 +178,7 @@ function sideOf({ messages, state, problems }) {
   const earlier = messages.length - MOST_MESSAGES;
   return [
     ...problems.slice(0, 5).map((problem) => element("p", { class: "repair" }, say("held.problem", { problem }))),
-    element("h4", {}, say("held.messages")),
+    element("h3", {}, say("held.messages")),
     messages.length === 0 && element("p", { class: "none" }, say("held.none")),
     earlier > 0 && element("p", { class: "none" }, say("held.earlier", { count: count(earlier) })),
     ...messages.slice(-MOST_MESSAGES).map(({ id, role, content, toolCalls = [], toolCallId }) =>
@@ -196,7 +200,7 @@ function sideOf({ messages, state, problems }) {
         ),
       ),
     ),
-    element("h4", {}, say("held.state")),
+    element("h3", {}, say("held.state")),
     longText(JSON.stringify(state, null, 2) ?? ""),
   ];
 }
@@ -217,7 +221,7 @@ export function drawRequests(root, { requests, mode }) {
     element(
       "section",
       { "aria-label": name },
-      element("h3", {}, name),
+      element("h2", {}, name),
       head && longText(head.trimEnd()),
       text === null ? element("p", {}, say("raw.not_recorded")) : longText(text),
     );

@@ -210,9 +210,9 @@ class RunView {
 
   /** Selects what most people come for, unless they chose something already or filter for something else. */
   #selectFirst() {
-    if (this.#book.rows.length === 0 && this.run.outcome === "refused") {
+    if (this.#book.rows.length === 0) {
       put(this.detail.body);
-      this.list.note = say("rows.none");
+      this.list.note = say(this.run.outcome === "refused" ? "rows.none" : "rows.empty");
     }
     if (this.#selected.at >= 0 || this.#lines.length === 0) return;
     const { row } = verdictOf(this.run, this.#book)[0];
@@ -429,7 +429,7 @@ class RunView {
     put(
       body,
       waterfall(this.run.timeline, this.run.duration_ms),
-      element("h3", {}, say("run.settings")),
+      element("h2", {}, say("run.settings")),
       element("dl", { class: "facts" }, ...settings),
     );
   }

@@ -8,7 +8,7 @@ import { inEnglish } from "./gateway_words.mjs";
 import { say, sayName } from "./messages.mjs";
 import { bytes, clock, count, duration } from "./numbers.mjs";
 import { VirtualList } from "./virtual_list.mjs";
-import { levelOf } from "./verdict.mjs";
+import { hasFindings, levelOf } from "./verdict.mjs";
 import { oneLine } from "./visible_text.mjs";
 
 /** @typedef {import("./api.mjs").RunSummary} RunSummary */
@@ -19,7 +19,7 @@ export const LEVEL_SIGNS = { good: "\u2713", bad: "\u2715", warning: "\u25b2", p
 export const RUN_LANGUAGE = {
   keys: {
     route: { texts: ({ route }) => [route] },
-    outcome: { texts: ({ outcome }) => [outcome], words: { failed: (run) => levelOf(run) === "bad" } },
+    outcome: { texts: ({ outcome }) => [outcome], words: { failed: (run) => levelOf(run) === "bad", findings: hasFindings } },
     state: { texts: ({ state }) => [state] },
     code: { texts: ({ code }) => [code] },
     caller: { texts: ({ caller }) => [caller] },
@@ -85,7 +85,13 @@ function outcomeText(run) {
     element("span", { class: `level ${levelOf(run)}` }, badge(levelOf(run)), element("b", {}, words)),
     `${why}${own}` !== "" && element("span", { class: "second" }, oneLine(why, MOST_OF_CAUSE),
       own !== "" && why !== "" && ": ", own !== "" && inEnglish(oneLine(own, MOST_OF_CAUSE))),
+    hasFindings(run) && element("span", { class: "second level warning" }, badge("warning"), " ", findingsOf(run)),
   );
+}
+
+/** @param {RunSummary} run */
+function findingsOf({ looks_like: name }) {
+  return name ? say("runs.looks_like", { name }) : say("runs.findings");
 }
 
 /**

@@ -130,8 +130,8 @@ function detailTextOf(name, detail) {
 function rowReport({ n, at_ms, agent, client, cause, repairs, losses, note, id_change: ids }, mode, mask) {
   const types = `${agent?.type ?? "-"} \u2192 ${client.map(({ type }) => type).join(", ") || "-"}`;
   const lines = [`### ${n}. ${plain(types)} (${sayName("cause", cause)}, ${duration(at_ms)})`, ""];
-  for (const { label, help, rule } of [...losses, ...repairs])
-    lines.push(`- \`${label}\`: ${plain(translated(help))}${rule ? ` (${say("detail.rule")} ${plain(translated(rule))})` : ""}`);
+  for (const { label, help, rule, member } of [...losses, ...repairs])
+    lines.push(`- \`${label}\`${member === undefined ? "" : ` ${plain(member)}`}: ${plain(translated(help))}${rule ? ` (${say("detail.rule")} ${plain(translated(rule))})` : ""}`);
   if (ids !== undefined) lines.push(`- ${plain(mask.maskId(say("detail.id_change", ids)))}`);
   if (note !== null) lines.push(`- ${plain(mask.maskId(translated(note)))}`);
   if (mode === "full") for (const side of [agent, ...client]) if (side?.data) lines.push(fenced(mask.maskData(side.data)));

@@ -16,6 +16,8 @@ const GOOD = ["finished", "interrupted"];
 /** Ends by a person or a plan rather than by a failure. */
 const STOPPED = ["client_gone", "cancelled", "drained", "unread"];
 const MOST_OF_A_KIND = 3;
+/** The loss of an event whose line begins with a byte order mark. */
+const MARKED = "marked_line";
 
 /**
  * @param {Pick<RunSummary, "state" | "outcome">} run
@@ -28,6 +30,14 @@ export function levelOf({ state, outcome }) {
 }
 
 /**
+ * Returns whether a run that ended well has something to look at.
+ * @param {RunSummary} run
+ */
+export function hasFindings(run) {
+  return run.state === "ended" && levelOf(run) === "good" && run.repairs + run.losses > 0;
+}
+
+/**
  * @param {RunSummary} run
  * @param {RowBook} book
  * @returns {Sentence[]}
@@ -36,9 +46,10 @@ export function verdictOf(run, book) {
   const causes = [...foreignTypes(run, book), ...changingIds(book), ...leftOpen(book)];
   const end = endOf(run, book);
   return [
+    ...markedLines(book),
     // That a run finished is no news if its agent is broken.
     ...(levelOf(run) === "good" ? [...causes, ...end] : [...end, ...causes]),
-    ...[...book.losses.values()].slice(0, MOST_OF_A_KIND).map((tally) => findingSentence("loss", tally)),
+    ...[...book.losses.values()].filter(({ label }) => label !== MARKED).slice(0, MOST_OF_A_KIND).map((tally) => findingSentence("loss", tally)),
     ...[...book.repairs.values()].slice(0, MOST_OF_A_KIND).map((tally) => findingSentence("repair", tally)),
     ...more(book),
     ...book.noted.slice(0, 2).map(noteSentence),
@@ -67,16 +78,22 @@ function endOf(run, book) {
   const written = made && say("verdict.written", { type: made.client.at(-1)?.type ?? "", code: run.code, n: made.n });
   const message = run.message ?? "";
   const words = outcome === "agent_error" ? { known: message, own: "" } : divided(message);
+  const refusal = run.refusal ?? "";
+  const quoted = words.known && say("verdict.message", { message: words.known });
   const text = [
     known ? cause : sayName("verdict.outcome", outcome),
     words.own !== "" && !known && translated(run.explanation ?? ""),
+    refusal && say("verdict.refusal", { answer: refusal }),
     written ?? say("verdict.coded", { code: run.code }),
-    words.known && say("verdict.message", { message: words.known }),
+    refusal === "" && quoted,
   ];
-  /** @type {Sentence} */
-  const end = { level, text: text.filter(Boolean).join(say("verdict.between")), row: made?.n ?? book.rows.at(-1)?.n };
+  /** @type {Sentence[]} */
+  const end = [{ level, text: text.filter(Boolean).join(say("verdict.between")), row: made?.n ?? book.rows.at(-1)?.n }];
+  // The agent's own words are worth more than that it answered.
+  if (refusal !== "" && quoted) end.push({ level: "plain", text: quoted });
   // What the page has no words for stands beneath, as the gateway wrote it.
-  return words.own === "" ? [end] : [end, { level: "plain", text: say("verdict.own_words", { message: words.own }), own: words.own }];
+  if (words.own !== "") end.push({ level: "plain", text: say("verdict.own_words", { message: words.own }), own: words.own });
+  return end;
 }
 
 /**
@@ -98,6 +115,16 @@ function findingSentence(kind, { label, help, count: times, n, added }) {
   const made = added.size > 0 ? ` (${[...added].join(", ")})` : "";
   const text = say(`verdict.${kind}`, { label, help: `${translated(help)}${made}`, times: count(times) });
   return { level: "warning", text, row: n };
+}
+
+/**
+ * What the client lacks of the run, its end included, follows from this.
+ * @param {RowBook} book
+ * @returns {Sentence[]}
+ */
+function markedLines({ losses }) {
+  const lost = losses.get(MARKED);
+  return lost === undefined ? [] : [{ level: "bad", text: say("verdict.marked_lines", { count: count(lost.count) }), row: lost.n }];
 }
 
 /**
@@ -180,7 +207,8 @@ function waits({ longestWait, largest, rows }, { missed_bytes: missed, client_wa
     const forClient = clientWaits.reduce(
       (sum, wait) => sum + Math.max(0, Math.min(wait.until_ms, until) - Math.max(wait.from_ms, until - ms)), 0);
     const slow = 2 * forClient >= ms ? "verdict.wait_client" : "verdict.wait_agent";
-    const key = isFirst ? "verdict.slow_first" : slow;
+    const isEnd = rows[longestWait.n - 1]?.cause === "gateway" && slow === "verdict.wait_agent";
+    const key = isFirst ? "verdict.slow_first" : isEnd ? "verdict.wait_end" : slow;
     sentences.push({
       level: "warning",
       text: say(key, { time: duration(longestWait.ms), n: longestWait.n }),
@@ -201,13 +229,14 @@ function waits({ longestWait, largest, rows }, { missed_bytes: missed, client_wa
  * @param {RowBook} book
  * @returns {Sentence[]}
  */
-function incomplete({ missed_bytes, withheld, mode, body_form: form }, { isGone, rows }) {
+function incomplete({ missed_bytes, withheld, limit, mode, body_form: form }, { isGone, rows, losses }) {
   /** @type {Sentence[]} */
   const sentences = [];
-  if (form) sentences.push({ level: "plain", text: say("verdict.body_form", { form: translated(form) }) });
+  // Nothing about the form is fine if lines are lost by it.
+  if (form && !losses.has(MARKED)) sentences.push({ level: "plain", text: say("verdict.body_form", { form: translated(form) }) });
   if (missed_bytes > 0) {
     const key = withheld ? "verdict.withheld" : "verdict.missed_bytes";
-    sentences.push({ level: "warning", text: say(key, { size: bytes(missed_bytes) }) });
+    sentences.push({ level: "warning", text: say(key, { size: bytes(missed_bytes), limit: limit ?? "inspect" }) });
   }
   if (isGone) sentences.push({ level: "warning", text: say("verdict.evicted", { n: count(rows.length) }) });
   if (mode === "events") sentences.push({ level: "plain", text: say("verdict.mode_events") });

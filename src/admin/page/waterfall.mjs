@@ -112,13 +112,15 @@ function kindOf(name) {
 export function partsOfDetail(name, detail) {
   const known = (/** @type {string} */ text) => ({ isKnown: true, text });
   if (name === "end") return [known(sayName("outcome", detail))];
-  const [, verdict, what] = /^(passed|refused): (.*)$/s.exec(detail) ?? [];
+  const [, verdict, code = "", what] = /^(passed|refused): (?:(?<=refused: )(\w+)(?:; |$))?(.*)$/s.exec(detail) ?? [];
   if (verdict === undefined) return partsOf(detail);
+  const verdictText = sayName("verdict.gate", verdict) + say("verdict.between");
+  if (code !== "" && what === "") return [known(verdictText + code)];
   const each = what.split("; ").map(partsOf);
   // A requirement may have a semicolon of its own.
   const isWhole = each.flat().some(({ isKnown }) => !isKnown) && translated(what) !== what;
   const wants = isWhole ? partsOf(what) : each.flatMap((parts, at) => (at > 0 ? [known(say("list.between")), ...parts] : parts));
-  return [known(sayName("verdict.gate", verdict) + say("verdict.between")), ...wants];
+  return [known(verdictText + (code === "" ? "" : say("gate.required", { code }))), ...wants];
 }
 
 /**

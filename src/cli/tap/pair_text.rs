@@ -155,15 +155,18 @@ impl PairText {
         for (sign, verb, found, known) in
             [("+", "repaired", &row.repairs, earlier.repairs()), ("-", "lost", &row.losses, earlier.losses())]
         {
-            for (at, CountLine { label, help, rule }) in found.iter().enumerate() {
+            for (at, CountLine { label, help, rule, .. }) in found.iter().enumerate() {
                 if found[..at].iter().any(|one| one.label == *label) {
                     continue;
                 }
-                let times = found.iter().filter(|one| one.label == *label).count();
+                let all = || found.iter().filter(|one| one.label == *label);
+                let times = all().count();
                 let times = if times > 1 { format!(" ×{times}") } else { String::new() };
+                let members: Vec<_> = all().filter_map(|one| one.member.as_deref()).collect();
+                let members = if members.is_empty() { String::new() } else { format!(" ({})", members.join(", ")) };
                 let rule = rule.as_ref().map(|rule| format!(" (broken rule: {rule})")).unwrap_or_default();
                 let help = if known.contains_key(label) { String::new() } else { format!(": {help}{rule}") };
-                add(TextStyle::Warning, sign, &format!("{verb} {label}{times}{help}"));
+                add(TextStyle::Warning, sign, &format!("{verb} {label}{times}{members}{help}"));
             }
         }
         for held in row.releases.iter().filter_map(|n| earlier.find_held(*n)) {

@@ -7,7 +7,7 @@ use crate::event::{EventLoss, EventRepair};
 use std::collections::BTreeMap;
 
 /// Size from which an event is named at the end of its run.
-pub(super) const LARGE_BYTES: usize = 1_000_000;
+pub(super) const LARGE_BYTES: usize = 250_000;
 
 /// Length from which a wait is named at the end of its run.
 pub(super) const LONG_WAIT_MS: u64 = 1_000;
@@ -27,7 +27,7 @@ pub(super) struct RunCounts {
     largest: (usize, String),
     /// held events that the client has not got yet, by row
     held: BTreeMap<u64, String>,
-    /// the longest wait for a row, and how the row is named
+    /// the longest wait for a row, and how the row is named; empty where the gateway ended the run
     longest_wait: (WaitLine, String),
     last_ms: u64,
     /// the first id that the agent changed
@@ -55,7 +55,7 @@ impl RunCounts {
         self.last_ms = wait.until_ms;
         if wait.length_ms() > self.longest_wait.0.length_ms().max(LONG_WAIT_MS) {
             let kind = row.agent.as_ref().or(row.client.first()).and_then(|event| event.kind.as_deref());
-            let kind = kind.unwrap_or(&row.cause);
+            let kind = if row.is_cut() { "" } else { kind.unwrap_or(&row.cause) };
             self.longest_wait = (wait, kind.to_owned());
         }
         if self.id_change.is_none() {
@@ -107,7 +107,13 @@ impl RunCounts {
 
     /// Describes what the agent did wrong, if it is known, each cause in one sentence.
     pub(super) fn describe_causes(&self, run: &RunLine) -> Vec<String> {
-        let mut causes = Vec::new();
+        let mut causes: Vec<_> = run.refusal.iter().map(|answer| format!("the agent's answer: {answer}")).collect();
+        if let Some(lines) = self.losses.get(EventLoss::MarkedLine.label()) {
+            let lines = with_plural(*lines, "line");
+            causes.push(format!(
+                "{lines} of the agent with a byte order mark (U+FEFF), which only the first may have: lost"
+            ));
+        }
         if self.is_foreign(run.events_in) {
             let looks_like = run.looks_like.as_ref().map(|name| format!(", they look like {name}"));
             causes.push(format!(
@@ -144,14 +150,14 @@ impl RunCounts {
             // Of an event that was not kept, the row has the beginning.
             let least = if run.missed_bytes > 0 { "at least " } else { "" };
             let kind = if kind.is_empty() { "without a type" } else { kind };
-            facts.push(format!("the largest event {kind} with {least}{} MB", bytes / 1_000_000));
+            facts.push(format!("the largest event {kind} with {least}{}", format_size(*bytes)));
         }
         facts.extend(run.body_form.as_ref().map(|form| format!("the agent's stream {form}")));
         if run.missed_bytes > 0 {
-            let cause = if run.withheld {
-                "protobuf on a route with `redact`"
-            } else {
-                "`inspect.run_bytes` or `inspect.bytes` was reached"
+            let cause = match &run.limit {
+                _ if run.withheld => "protobuf on a route with `redact`".to_owned(),
+                Some(limit) => format!("`{limit}` was reached"),
+                None => "a limit of `inspect` was reached".to_owned(),
             };
             facts
                 .push(format!("{} were not kept, so rows are missing: {cause}", with_plural(run.missed_bytes, "byte")));
@@ -165,7 +171,11 @@ fn describe_wait(wait: WaitLine, kind: &str, client_waits: &[WaitLine]) -> Optio
     let length = wait.length_ms();
     let for_client: u64 = client_waits.iter().map(|own| wait.common_ms(*own)).sum();
     (length > 0).then(|| match 2 * for_client >= length {
+        true if kind.is_empty() => format!("the client did not read for {} before the end", format_millis(length)),
         true => format!("the client did not read for {} before {kind}", format_millis(length)),
+        false if kind.is_empty() => {
+            format!("the agent sent nothing for {}, then the gateway ended the run", format_millis(length))
+        }
         false => format!("the agent sent nothing for {} before {kind}", format_millis(length)),
     })
 }
@@ -199,6 +209,10 @@ pub(super) fn describe_left_open<'a>(open: impl Iterator<Item = &'a LeftOpenLine
 fn list_counts(verb: &str, counts: &BTreeMap<String, u64>) -> Option<String> {
     let listed: Vec<_> = counts.iter().map(|(label, count)| format!("{label} ×{count}")).collect();
     (!listed.is_empty()).then(|| format!("{verb}: {}", listed.join(" ")))
+}
+
+fn format_size(bytes: usize) -> String {
+    if bytes < 1_000_000 { format!("{} kB", bytes / 1_000) } else { format!("{} MB", bytes / 1_000_000) }
 }
 
 /// Formats a time since the beginning of a run.

@@ -96,13 +96,16 @@ pub(super) struct CarriedLine {
 }
 
 /// A repair or a loss.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 pub(super) struct CountLine {
     pub(super) label: String,
     pub(super) help: String,
     /// what the agent broke
     #[serde(default)]
     pub(super) rule: Option<String>,
+    /// name of the member that was added
+    #[serde(default)]
+    pub(super) member: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::mem;
 use std::time::Duration;
 
-use super::line::{LineSplitter, append_bounded};
+use super::line::{BOM, LineSplitter, append_bounded};
 use super::{SseError, SseLimits};
 
 /// Reads one body: push bytes with [`SseDecoder::next`], end it with [`SseDecoder::finish`].
@@ -30,8 +30,16 @@ use super::{SseError, SseLimits};
 #[derive(Debug)]
 pub struct SseDecoder {
     limits: SseLimits,
-    retry: Option<Duration>,
+    notes: StreamNotes,
     state: DecoderState,
+}
+
+/// Facts about the body that belong to no frame.
+#[derive(Debug, Default)]
+struct StreamNotes {
+    retry: Option<Duration>,
+    /// lines whose field is unknown only for the byte order mark before it, since they were taken
+    marked_lines: u64,
 }
 
 #[derive(Debug)]
@@ -76,7 +84,7 @@ impl SseDecoder {
     pub(crate) fn new(limits: SseLimits) -> Self {
         Self {
             limits,
-            retry: None,
+            notes: StreamNotes::default(),
             state: DecoderState::Reading { lines: LineSplitter::default(), pending: PendingFrame::default() },
         }
     }
@@ -108,7 +116,7 @@ impl SseDecoder {
         while let Some(line) = lines.next(input, self.limits.line)? {
             // "If the line is empty (a blank line): Dispatch the event, as defined below."
             if !line.is_empty() {
-                open.apply_field(SseField::parse(line), self.limits.frame, &mut self.retry)?;
+                open.apply_field(SseField::parse(line), self.limits.frame, &mut self.notes)?;
             } else if let Some(frame) = open.dispatch() {
                 return Ok(Some(frame));
             }
@@ -136,7 +144,7 @@ impl SseDecoder {
         let mut open = mem::take(pending);
         if let Some(line) = lines.finish() {
             let field = SseField::parse(Cow::Owned(line));
-            open.apply_field(field, self.limits.frame, &mut self.retry)?;
+            open.apply_field(field, self.limits.frame, &mut self.notes)?;
         }
         Ok(open.dispatch())
     }
@@ -161,7 +169,13 @@ impl SseDecoder {
     }
 
     pub(crate) fn retry(&self) -> Option<Duration> {
-        self.retry
+        self.notes.retry
+    }
+
+    /// Takes the number of lines whose field has a byte order mark before its name. The standard removes one only from
+    /// the beginning of the body, and ignores such a line as one with an unknown field.
+    pub(crate) fn take_marked_lines(&mut self) -> u64 {
+        mem::take(&mut self.notes.marked_lines)
     }
 
     /// Returns the memory of the unfinished line and frame.
@@ -201,7 +215,7 @@ struct PendingFrame<'a> {
 
 impl<'a> PendingFrame<'a> {
     /// Applies one field; `limit` bounds the joined data in bytes.
-    fn apply_field(&mut self, field: SseField<'a>, limit: usize, retry: &mut Option<Duration>) -> Result<(), SseError> {
+    fn apply_field(&mut self, field: SseField<'a>, limit: usize, notes: &mut StreamNotes) -> Result<(), SseError> {
         match field {
             SseField::Data(value) => return self.push_data(value, limit),
             // "Set the event type buffer to the field value."
@@ -212,7 +226,8 @@ impl<'a> PendingFrame<'a> {
             // "If the field value consists of only ASCII digits, then interpret the field value as
             // an integer in base ten, and set the event stream's reconnection time to that
             // integer. Otherwise, ignore the field."
-            SseField::Retry(value) => *retry = parse_retry(&value).or(*retry),
+            SseField::Retry(value) => notes.retry = parse_retry(&value).or(notes.retry),
+            SseField::Marked => notes.marked_lines += 1,
             SseField::Id(_) | SseField::Unknown => {}
         }
         Ok(())
@@ -279,6 +294,8 @@ enum SseField<'a> {
     Event(Cow<'a, [u8]>),
     Id(Cow<'a, [u8]>),
     Retry(Cow<'a, [u8]>),
+    /// a known field behind a byte order mark
+    Marked,
     Unknown,
 }
 
@@ -305,7 +322,10 @@ impl<'a> SseField<'a> {
             b"id" => Self::Id,
             b"retry" => Self::Retry,
             // "Otherwise: The field is ignored."
-            _ => return Self::Unknown,
+            name => match name.strip_prefix(&BOM) {
+                Some(b"data" | b"event" | b"id" | b"retry") => return Self::Marked,
+                _ => return Self::Unknown,
+            },
         };
         field(skip_bytes(line, value_start))
     }

@@ -8,7 +8,7 @@ use std::mem;
 use super::SseError;
 
 /// U+FEFF in UTF-8.
-const BOM: [u8; 3] = [0xEF, 0xBB, 0xBF];
+pub(super) const BOM: [u8; 3] = [0xEF, 0xBB, 0xBF];
 
 /// Splits one body into lines.
 ///

@@ -1,5 +1,6 @@
 //! Records the steps, the counts and the end of a run in its capture, if it has one.
 
+use super::super::agent_response::ANSWERED;
 use super::super::deadlines::now_millis;
 use super::super::run_record::RunRecord;
 use crate::error::{Rejection, RejectionKind};
@@ -58,6 +59,7 @@ impl OptionalCapture {
             looks_like: summary.totals.foreign_dialect,
             // The capture begins before the gates.
             first_event: summary.first_event.map(|after| after + capture.delay(record.started_at)),
+            refusal: None,
             end: None,
         });
     }
@@ -76,6 +78,20 @@ impl OptionalCapture {
             (None, Some(error)) => (error.code.clone(), (!capture.is_redacted()).then(|| error.message.clone())),
             (None, None) => (None, None),
         };
+        let refusal = rejection.and_then(find_agent_answer).filter(|_| !capture.is_redacted());
+        if let Some(answer) = refusal {
+            capture.timeline().record("responded", Some(answer.to_owned()));
+            capture.record_refusal(answer);
+        }
         capture.record_end(outcome.label(), code, message);
     }
+}
+
+/// Returns how the agent refused the request, in its own words as far as they are logged: masked, and bounded.
+fn find_agent_answer(rejection: &Rejection) -> Option<&str> {
+    let cause = rejection.cause.as_deref()?;
+    if rejection.kind == RejectionKind::UpstreamContentType {
+        return Some(cause);
+    }
+    cause.strip_prefix(ANSWERED)?.strip_prefix(' ')
 }

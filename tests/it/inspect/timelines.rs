@@ -6,7 +6,7 @@ use super::super::support::sse::{FINISHED, HEAD, STARTED};
 use super::{RunDir, start};
 use serde_json::Value;
 
-async fn last_timeline(run_dir: &RunDir) -> Vec<Value> {
+pub async fn last_timeline(run_dir: &RunDir) -> Vec<Value> {
     let run = run_dir.last_run().await;
     let (_, detail) = run_dir.request(&format!("GET /inspect/v1/runs/{}", run["id"]), "");
     serde_json::from_str::<Value>(&detail).expect("JSON")["timeline"].as_array().expect("a list").clone()

@@ -34,7 +34,7 @@ fn pairs_stand_on_one_line() {
 
 #[test]
 fn reasons_stand_below_their_row() {
-    let count = |label: &str| CountLine { label: label.to_owned(), help: "Why.".to_owned(), rule: None };
+    let count = |label: &str| CountLine { label: label.to_owned(), help: "Why.".to_owned(), ..CountLine::default() };
     let row = RowLine {
         at_ms: 9,
         cause: "dropped".to_owned(),
@@ -61,11 +61,24 @@ fn a_repair_names_its_rule_and_a_held_event_the_row_that_writes_it() {
     let held =
         RowLine { n: 2, at_ms: 8, agent: Some(event("BEGIN", "{}")), cause: "held".to_owned(), ..RowLine::default() };
     counts.add(&held);
-    let repair = CountLine { label: "closed".to_owned(), help: "Why.".to_owned(), rule: Some("all ends".to_owned()) };
+    let rule = Some("all ends".to_owned());
+    let repair = CountLine { label: "closed".to_owned(), help: "Why.".to_owned(), rule, member: None };
     let row = RowLine { cause: "changed".to_owned(), repairs: vec![repair], releases: vec![2], ..RowLine::default() };
     let text = PairText { columns: 90, colored: false, side: TapSide::Both }.format_row(7, &row, &counts).join("\n");
     assert!(text.contains("+ repaired closed: Why. (broken rule: all ends)"), "{text}");
     assert!(text.contains("^ with BEGIN of 8ms, which was held until here"), "{text}");
+}
+
+#[test]
+fn repairs_name_the_members_that_they_add() {
+    let added = |name: &str| {
+        let (label, help) = ("added".to_owned(), "Why.".to_owned());
+        CountLine { label, help, rule: None, member: Some(name.to_owned()) }
+    };
+    let row = RowLine { repairs: vec![added("threadId"), added("runId")], ..RowLine::default() };
+    let text = PairText { columns: 90, colored: false, side: TapSide::Both };
+    let text = text.format_row(7, &row, &RunCounts::default()).join("\n");
+    assert!(text.contains("+ repaired added ×2 (threadId, runId): Why."), "{text}");
 }
 
 #[test]
@@ -80,12 +93,12 @@ fn rows_name_what_is_kept() {
 #[test]
 fn the_end_names_a_large_event_and_an_unusual_form() {
     let mut counts = RunCounts::default();
-    let text = "x".repeat(2_500_000);
+    let text = "x".repeat(952_000);
     counts.add(&RowLine { agent: Some(event("STATE", &text)), ..RowLine::default() });
     let run =
         RunLine { outcome: Some("finished".to_owned()), body_form: Some("is odd".to_owned()), ..RunLine::default() };
     let text = PairText { columns: 90, colored: false, side: TapSide::Both }.format_end(&run, &counts).join("\n");
-    assert!(text.contains("     the largest event STATE with 2 MB\n     the agent's stream is odd"), "{text}");
+    assert!(text.contains("     the largest event STATE with 952 kB\n     the agent's stream is odd"), "{text}");
 }
 
 #[test]
@@ -104,11 +117,18 @@ fn the_end_names_the_party_that_was_slow() {
     let client = "the client did not read for 6.00s before C";
     assert!(end(&[(1_000, 6_800)]).contains(client), "{}", end(&[(1_000, 6_800)]));
     assert!(end(&[(900, 3_000), (3_500, 6_800)]).contains(client));
+    // The gateway's own event is not what the agent sent.
+    let mut counts = RunCounts::default();
+    let client = vec![event("ERROR", "{}")];
+    counts.add(&RowLine { at_ms: 8_000, cause: "gateway".to_owned(), client, ..RowLine::default() });
+    let text = PairText { columns: 90, colored: false, side: TapSide::Both }.format_end(&RunLine::default(), &counts);
+    let ended = "the agent sent nothing for 8.00s, then the gateway ended the run";
+    assert!(text.iter().any(|line| line.trim() == ended), "{text:?}");
 }
 
 #[test]
 fn the_end_says_that_ids_change_only_if_started_items_are_left_open() {
-    let found = |label: &str| CountLine { label: label.to_owned(), help: String::new(), rule: None };
+    let found = |label: &str| CountLine { label: label.to_owned(), ..CountLine::default() };
     let end = |repairs: &[&str], losses: &[&str]| {
         let mut counts = RunCounts::default();
         let [repairs, losses] = [repairs, losses].map(|labels| labels.iter().map(|label| found(label)).collect());
@@ -132,6 +152,15 @@ fn the_end_says_that_ids_change_only_if_started_items_are_left_open() {
     counts.add(&row);
     let text = texts.format_end(&RunLine::default(), &counts);
     assert!(text[1].contains(change) && !text[1].contains("several ids"), "{text:?}");
+}
+
+#[test]
+fn the_end_has_the_words_with_which_the_agent_refused() {
+    let refusal = Some("429 Too Many Requests (Retry-After: 20): quota \x1b[2J".to_owned());
+    let run = RunLine { outcome: Some("upstream_error".to_owned()), refusal, ..RunLine::default() };
+    let texts = PairText { columns: 100, colored: false, side: TapSide::Both };
+    let lines = texts.format_end(&run, &RunCounts::default());
+    assert_eq!(lines[1], "     the agent's answer: 429 Too Many Requests (Retry-After: 20): quota ␛[2J");
 }
 
 #[test]
@@ -166,7 +195,7 @@ fn the_end_names_what_the_agent_left_open_before_how_much_it_sent() {
 
 #[test]
 fn the_end_names_a_wrong_dialect_if_many_events_are_of_another() {
-    let found = |label: &str| CountLine { label: label.to_owned(), help: String::new(), rule: None };
+    let found = |label: &str| CountLine { label: label.to_owned(), ..CountLine::default() };
     let format = |repairs: &[&str], looks_like: Option<&str>| {
         let mut counts = RunCounts::default();
         let repairs = repairs.iter().map(|label| found(label)).collect();
@@ -204,7 +233,7 @@ fn reasons_are_explained_once_and_wrapped() {
         losses: vec![CountLine {
             label: "unknown".to_owned(),
             help: "nobody knows what this event means".to_owned(),
-            rule: None,
+            ..CountLine::default()
         }],
         ..RowLine::default()
     };
@@ -283,7 +312,7 @@ fn ends_name_the_cause_and_the_way_out() {
     };
     let text = PairText { columns: 80, colored: false, side: TapSide::Both };
     let mut counts = RunCounts::default();
-    let repairs = vec![CountLine { label: "closed".to_owned(), help: String::new(), rule: None }];
+    let repairs = vec![CountLine { label: "closed".to_owned(), ..CountLine::default() }];
     counts.add(&RowLine { repairs, ..RowLine::default() });
     assert_eq!(
         text.format_end(&run, &counts).join("\n"),
