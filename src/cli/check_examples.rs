@@ -95,6 +95,7 @@ fn find_difference(
             (expected, run.events)
         }
         ExampleInput::Answer { status, media_type, body, events } => {
+            coverage.add_answer(body);
             let has_kept_values = !example.thread.is_empty();
             (values(events), explain_answer(*status, media_type, body, agent, has_kept_values))
         }

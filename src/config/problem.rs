@@ -198,12 +198,12 @@ pub fn did_you_mean(word: &str, known: &[&str]) -> String {
     }
 }
 
-pub(super) fn quote_names(names: &[&str], separator: &str) -> String {
+pub(crate) fn quote_names(names: &[&str], separator: &str) -> String {
     names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(separator)
 }
 
 /// Returns the nearest known word, or several if tied.
-pub(super) fn nearest<'k>(word: &str, known: &[&'k str]) -> Vec<&'k str> {
+pub(crate) fn nearest<'k>(word: &str, known: &[&'k str]) -> Vec<&'k str> {
     let length = word.chars().count();
     // Two edits can turn any two-letter word into any other, so short words must be closer.
     let near = |(edits, meant): &(usize, &str)| *edits <= 2 && *edits < meant.len().min(length);

@@ -56,7 +56,7 @@ pub use mapped::Mapping;
 pub(crate) use mapped::{
     ComparedWord, Condition, EmittedEvent, ErrorPaths, ForgetRule, FoundError, FrameTrace, ItemRule, MappedReader,
     MappingRule, MemberTemplate, RequestFault, RequestTarget, RequestTemplate, RuleEffect, TargetTemplate, TextPart,
-    ThreadChange, ThreadState, ThreadValues, ValueSource, ValueTemplate, ValueTest, find_member, has_value,
+    ThreadChange, ThreadState, ThreadValues, ValueSource, ValueTemplate, ValueTest, find_member, find_value, has_value,
     is_field_value,
 };
 pub use mapped_dialect::MappedDialect;

@@ -256,6 +256,7 @@ static INPUT: ObjectSchema = closed(&[
     opt_or_null("forwardedProps", Present),
     opt("resume", List(&RESUME)),
 ]);
+pub(crate) const RUN_INPUT: ValueSchema = Object(&INPUT);
 
 // How runs and subagents end.
 static INTERRUPT: ValueSchema = Object(&closed(&[
@@ -326,7 +327,7 @@ pub(crate) const fn value_schema(kind: EventType, slot: &Slot) -> ValueSchema {
             _ => ValueSchema::Union(&RUN_OUTCOME),
         },
         MemberType::Usage => List(&USAGE),
-        MemberType::Input => Object(&INPUT),
+        MemberType::Input => RUN_INPUT,
         MemberType::Content => TextOrList(&RESULT_CONTENT),
         MemberType::Bool => ValueSchema::Bool,
         MemberType::Integer => ValueSchema::Integer,

@@ -149,6 +149,68 @@ f: 1 example passed
     assert!(out.ends_with("it has no examples; add some under `tests:`\n") && err.is_empty(), "{out}{err}");
 }
 
+/// A misspelt path of a value makes it empty, which an example without this value does not show.
+#[test]
+fn places_that_no_example_has_are_warnings() {
+    const PLACES: &str = r#"name: acme
+payload: body
+error: {message: [problem.wy, problem.why]}
+events:
+  - has: call
+    emit: {type: TOOL_CALL_CHUNK, toolCallId: "{call}", toolCallName: "{fn}", delta: "{param}"}
+  - each: a.list
+    has: "@item.name"
+    emit: {type: CUSTOM, name: "{@item.name}", value: [{each: "@item.more", as: "{@item.value}"}, {has: $.seq, as: 1}, "{seq}"]}
+  - has: over
+    finish: {usage: [{inputTokens: "{usage.input|usage.prompt}", outputTokens: "{usage.out}"}]}
+  - has: heart
+    set: {beat: "{heart.beat}"}
+tests:
+  - stream: |
+      data: {"seq":1,"body":{"call":"c1","fn":"f"}}
+
+      data: {"body":{"a":{"list":[{"name":"x","more":[{"data":"{\\\"valu\\\":3}","values":1}]}]}}}
+
+      data: {"body":{"params":"","over":1,"usage":{"input":null}}}
+
+    events:
+      - {type: RUN_STARTED, threadId: t1, runId: r1}
+      - {type: TOOL_CALL_START, toolCallId: c1, toolCallName: f}
+      - {type: CUSTOM, name: x, value: null}
+      - {type: TOOL_CALL_END, toolCallId: c1}
+      - {type: RUN_FINISHED, threadId: t1, runId: r1}
+  - status: 500
+    answer: {problem: {why: late}}
+    events: [{type: RUN_ERROR, message: late, code: upstream_status}]
+"#;
+    let file = TempFile::new(PLACES);
+    let path = utf8(file.path());
+    let Printed { code, out, err } = run(&["check", "--test", path], "");
+    let shown: Vec<&str> = out.lines().filter(|line| !line.contains(" | ")).collect();
+    let out = shown.join("\n").replace(path, "f");
+    let expected = "f:3:19: warning: error.message[0]: no answer of the examples has a value at `problem.wy`
+  hint: did you mean `problem.why`? Otherwise add an example with it
+f:6:86: warning: events[0].emit.delta: no frame of the examples has a value at `param`
+  hint: did you mean `params`? Otherwise add an example with it
+f:9:81: warning: events[1].emit.value[0].as: no frame of the examples has a value at `@item.value`
+  hint: did you mean `@item.values`? Otherwise add an example with it
+f:9:120: warning: events[1].emit.value[2]: no frame of the examples has a value at `seq`
+  hint: paths begin at the payload `body`: write `$.seq` for the member beside it
+f:11:36: warning: events[2].finish.usage[0].inputTokens: no frame of the examples has a value at `usage.prompt`
+  hint: add an example with it, or correct the path; there is `input`
+f:11:80: warning: events[2].finish.usage[0].outputTokens: no frame of the examples has a value at `usage.out`
+  hint: add an example with it, or correct the path; there is `input`
+f:12:3: warning: events[3]: no frame of the examples is for this rule: none has `heart`
+  hint: add an example with such a frame, so that the rule is tested, or correct the path
+f: 2 examples passed";
+    assert_eq!((code, out.as_str()), (Some(0), expected), "{err}");
+    assert_eq!(run(&["check", "--test", "--strict", path], "").code, Some(1));
+    for name in ["openai-chat", "dify-chat", "coze-chat"] {
+        let Printed { code, out, .. } = run(&["check", "--test", "--strict", name], "");
+        assert_eq!(code, Some(0), "{name}: {out}");
+    }
+}
+
 /// A variable is a text, but an agent's code is a number.
 #[test]
 fn variables_in_conditions_stand_for_numbers_and_booleans() {

@@ -11,6 +11,8 @@ pub(crate) struct DialectFile {
     pub(crate) dialect: MappedDialect,
     /// `None` if it is the whole frame
     pub(crate) payload: Option<PayloadPath>,
+    /// what rules read from frames, and `error` from answers
+    pub(crate) places: Vec<ReadPlace>,
     /// run by `diglot check --test`
     pub(crate) examples: Vec<DialectExample>,
     /// what is valid, but probably not meant
@@ -25,6 +27,23 @@ pub(crate) struct PayloadPath {
     pub(crate) written: String,
     /// line of the file
     pub(crate) line: u64,
+}
+
+/// Paths that lead from one to the next: each but the last to a list, from whose elements the next begins.
+pub(crate) type PathChain = Vec<Vec<JsonStep>>;
+
+/// A place in frames from which a rule takes a value, or in answers from which `error` does.
+#[derive(Clone, Debug)]
+pub(crate) struct ReadPlace {
+    pub(crate) chain: PathChain,
+    /// as the file writes it
+    pub(crate) written: String,
+    /// key path in the file
+    pub(crate) path: String,
+    pub(crate) line: u64,
+    pub(crate) column: u64,
+    /// that of the rule; `None` for `error`
+    pub(crate) rule_line: Option<u64>,
 }
 
 /// One example.

@@ -1,6 +1,6 @@
 //! The state of a compilation, and the keys of the file.
 
-use super::compiled::{DialectFile, PayloadPath};
+use super::compiled::{DialectFile, PathChain, PayloadPath, ReadPlace};
 use crate::codec::json::JsonStep;
 use crate::config::dialect_text::{RESERVED_NAMES, is_dialect_name};
 use crate::config::problem::{ConfigProblem, ConfigProblems, ProblemSeverity, SourcePosition, did_you_mean};
@@ -57,6 +57,13 @@ pub(super) struct DialectCompiler<'c> {
     /// texts in places where the value of a frame is expected
     pub(super) constants: Vec<(String, Option<SourcePosition>, String)>,
     pub(super) payload: Vec<JsonStep>,
+    pub(super) places: Vec<ReadPlace>,
+    /// that of the path which was compiled last, unless its value is not in the frame or the request
+    pub(super) last_chain: Option<PathChain>,
+    /// the only words that a request has there, if there are few
+    pub(super) last_words: Vec<&'static str>,
+    /// that of the list whose element is `@item`
+    pub(super) item_chain: Option<PathChain>,
     /// whether a value since this was reset is one that earlier runs of the thread kept
     pub(super) reads_thread: bool,
     pub(super) mapping: Mapping,
@@ -64,10 +71,21 @@ pub(super) struct DialectCompiler<'c> {
 
 impl<'c> DialectCompiler<'c> {
     pub(super) fn new(name: &'c str, text: &'c str, lookup: &'c dyn Fn(&str) -> Option<String>) -> Self {
-        let mapping = Mapping::default();
-        let (problems, warnings, constants) = (Vec::new(), Vec::new(), Vec::new());
-        let payload = Vec::new();
-        DialectCompiler { name, text, lookup, problems, warnings, constants, payload, reads_thread: false, mapping }
+        DialectCompiler {
+            name,
+            text,
+            lookup,
+            problems: Vec::new(),
+            warnings: Vec::new(),
+            constants: Vec::new(),
+            payload: Vec::new(),
+            places: Vec::new(),
+            last_chain: None,
+            last_words: Vec::new(),
+            item_chain: None,
+            reads_thread: false,
+            mapping: Mapping::default(),
+        }
     }
 
     pub(super) fn finish(self, file: Option<DialectFile>) -> Result<DialectFile, ConfigProblems> {
@@ -126,7 +144,8 @@ impl<'c> DialectCompiler<'c> {
         let examples = examples.unwrap_or_default();
         self.check_constants(&examples);
         let dialect = MappedDialect { name: name?, mapping: std::mem::take(&mut self.mapping) };
-        Some(DialectFile { dialect, payload, examples, warnings: std::mem::take(&mut self.warnings) })
+        let (places, warnings) = (std::mem::take(&mut self.places), std::mem::take(&mut self.warnings));
+        Some(DialectFile { dialect, payload, places, examples, warnings })
     }
 
     fn compile_name(&mut self, root: &TreeNode) -> Option<String> {

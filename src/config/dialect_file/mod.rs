@@ -4,6 +4,7 @@
 
 mod compiled;
 mod compiler;
+mod request_places;
 mod path_text;
 mod templates;
 mod rules;
@@ -18,9 +19,10 @@ use super::problem::{ConfigProblem, ConfigProblems};
 use super::spanned_tree::TreeNode;
 use super::yaml_errors::explain_syntax;
 use crate::net::read_file;
-pub(crate) use compiled::{DialectExample, DialectFile, ExampleInput, PayloadPath};
+pub(crate) use compiled::{DialectExample, DialectFile, ExampleInput, PayloadPath, ReadPlace};
 use compiler::{DialectCompiler, FILE_KEYS};
 use examples::EXAMPLE_KEYS;
+pub(crate) use path_text::write_path;
 use requests::REQUEST_KEYS;
 use rules::RULE_KEYS;
 pub use schema::dialect_file_schema;

@@ -1,17 +1,16 @@
 //! Paths as a dialect file writes them: `choices[0].delta.content`, `@item.id`, `$["odd name"].x`.
 
-use super::compiler::{DialectCompiler, PathUse, PlacedNode};
+use super::compiled::{PathChain, ReadPlace};
+use super::compiler::{DialectCompiler, PathUse, PlacedNode, position_of};
+use super::request_places::{PlaceFault, RequestPlace};
 use crate::codec::json::JsonStep;
-use crate::config::problem::did_you_mean;
+use crate::config::problem::{SourcePosition, did_you_mean};
 use crate::dialect::ValueSource;
+use crate::event::Field;
 
 /// The named places of frames and requests.
 const FRAME_ROOTS: &[&str] = &["@event", "@data", "@item", "@run", "@thread", "@thread_id", "@run_id"];
 const REQUEST_ROOTS: &[&str] = &["@item", "@thread", "@user_text", "@new_messages", "@answered_calls", "@reasoning"];
-
-/// Members of AG-UI's request.
-const REQUEST_MEMBERS: &[&str] =
-    &["threadId", "runId", "messages", "tools", "state", "context", "forwardedProps", "resume", "parentRunId"];
 
 /// Maximum number of steps of a path. The values that a path enters are read one within the other.
 const MAX_STEPS: usize = 64;
@@ -44,6 +43,8 @@ impl DialectCompiler<'_> {
     /// Compiles a path into the place of its value.
     pub(super) fn compile_path(&mut self, at: PlacedNode<'_>, text: &str, scope: PathUse) -> Option<ValueSource> {
         let text = text.trim();
+        self.last_chain = None;
+        self.last_words = Vec::new();
         if let Some(named) = text.strip_prefix('@') {
             return self.compile_named(at, text, named, scope);
         }
@@ -69,27 +70,70 @@ impl DialectCompiler<'_> {
         };
         match scope {
             PathUse::Request { .. } => {
-                if let Some(JsonStep::Member(first)) = steps.first()
-                    && !REQUEST_MEMBERS.contains(&&**first)
-                {
-                    let message = format!("a request has no member `{first}`");
-                    let named = format!("@{first}");
-                    let hint = match scope.has_item() {
-                        _ if REQUEST_ROOTS.contains(&named.as_str()) => format!("did you mean `{named}`?"),
-                        true => format!("write `@item.{text}` for a member of the element"),
-                        false => did_you_mean(first, REQUEST_MEMBERS),
-                    };
-                    self.report_at(at, message, hint);
-                    return None;
-                }
+                self.check_request_place(at, text, vec![steps.clone()], scope)?;
                 self.add_place(at, &steps, scope)
             }
             PathUse::Frame { .. } => {
                 let steps = if is_root { steps } else { [self.payload.clone(), steps].concat() };
                 self.mapping.add_read_members(&steps);
+                self.add_read_place(at, text, vec![steps.clone()]);
                 self.add_place(at, &steps, scope)
             }
         }
+    }
+
+    /// Reports a place that no request has, and keeps the chain of any other.
+    fn check_request_place(&mut self, at: PlacedNode<'_>, text: &str, chain: PathChain, scope: PathUse) -> Option<()> {
+        let (taken, fault) = match RequestPlace::find(&chain) {
+            Ok(place) => {
+                self.last_words = place.words;
+                self.last_chain = Some(chain);
+                return Some(());
+            }
+            Err(fault) => fault,
+        };
+        let root = if chain.len() > 1 { "@item" } else { "" };
+        let steps = chain.last()?;
+        let owner = write_path(root, &steps[..taken]);
+        let (message, hint) = match (fault, &steps.get(taken)) {
+            (PlaceFault::NoMember(names), Some(JsonStep::Member(wrong))) => {
+                let named = format!("@{wrong}");
+                let is_root = REQUEST_ROOTS.contains(&named.as_str());
+                let (message, is_first) = match owner.as_str() {
+                    "" => (format!("a request has no member `{wrong}`"), true),
+                    owner => (format!("`{owner}` has no member `{wrong}`"), false),
+                };
+                let hint = match scope.has_item() {
+                    _ if is_first && is_root => format!("did you mean `{named}`?"),
+                    true if is_first => format!("write `@item.{text}` for a member of the element"),
+                    _ => did_you_mean(wrong, &names),
+                };
+                (message, hint)
+            }
+            (PlaceFault::InList, _) => {
+                let hint = format!("write `{owner}[-1]` for its last element, or `each` for all");
+                (format!("`{owner}` is a list, which has no members"), hint)
+            }
+            _ => (format!("`{owner}` is no list"), "name one of its members, or remove the number".to_owned()),
+        };
+        self.report_at(at, message, hint);
+        None
+    }
+
+    /// Reports a word that is none of those that a place of the request may have.
+    pub(super) fn check_request_word(&mut self, at: PlacedNode<'_>, word: &str, known: &[&str]) {
+        if !known.is_empty() && !known.contains(&word) {
+            let hint = did_you_mean(word, known);
+            self.report_at(at, format!("this is never `{word}` in a request"), hint);
+        }
+    }
+
+    /// Takes note of a place that a rule reads, or `error`.
+    pub(super) fn add_read_place(&mut self, at: PlacedNode<'_>, written: &str, chain: PathChain) {
+        self.last_chain = Some(chain.clone());
+        let Some(SourcePosition { line, column }) = position_of(at.node) else { return };
+        let (written, path) = (written.to_owned(), at.path.to_owned());
+        self.places.push(ReadPlace { chain, written, path, line, column, rule_line: None });
     }
 
     fn add_place(&mut self, at: PlacedNode<'_>, steps: &[JsonStep], scope: PathUse) -> Option<ValueSource> {
@@ -115,6 +159,13 @@ impl DialectCompiler<'_> {
                 let steps = self.parse_steps(at, text, rest)?;
                 if is_frame {
                     self.mapping.add_read_members(&steps);
+                }
+                if let Some(list) = &self.item_chain {
+                    let chain = list.iter().chain([&steps]).cloned().collect();
+                    match is_frame {
+                        true => self.add_read_place(at, text, chain),
+                        false => self.check_request_place(at, text, chain, scope)?,
+                    }
                 }
                 return Some(ValueSource::Item(steps));
             }
@@ -148,6 +199,13 @@ impl DialectCompiler<'_> {
             }
         };
         if rest.is_empty() {
+            let member = |name: &str| vec![JsonStep::Member(name.into())];
+            let inner = self.item_chain.iter().flatten().cloned();
+            self.last_chain = match source {
+                ValueSource::NewMessages => Some(vec![member(Field::Messages.camel())]),
+                ValueSource::AnsweredCalls => Some(inner.chain([member(Field::ToolCalls.camel())]).collect()),
+                _ => None,
+            };
             return Some(source);
         }
         let is_list = [ValueSource::NewMessages, ValueSource::AnsweredCalls].contains(&source);
@@ -214,6 +272,23 @@ pub(super) fn is_place(text: &str) -> bool {
     });
     let is_path = |path: &str| split_steps(path).is_some_and(|steps| !steps.is_empty());
     is_path(named.unwrap_or(text))
+}
+
+/// Writes a path behind a named place, such as `@item`, or without any.
+pub(crate) fn write_path(root: &str, steps: &[JsonStep]) -> String {
+    let mut path = root.to_owned();
+    for step in steps {
+        path += &match step {
+            JsonStep::Member(name) if split_steps(name).is_none_or(|steps| steps != [step.clone()]) => {
+                format!("[\"{name}\"]")
+            }
+            JsonStep::Member(name) if path.is_empty() => name.to_string(),
+            JsonStep::Member(name) => format!(".{name}"),
+            JsonStep::Index(index) => format!("[{index}]"),
+            JsonStep::Last => "[-1]".to_owned(),
+        };
+    }
+    path
 }
 
 /// Returns a path whose numbers between dots are elements; `None` if it has none.
@@ -296,5 +371,13 @@ mod tests {
             assert_eq!(split_steps(wrong), None, "{wrong}");
         }
         assert_eq!(split_steps("a[\"0\"].0b"), Some(vec![member("a"), member("0"), member("0b")]));
+        for path in ["", "a.b[0][-1].c", "[\"a.b\"].c", "a[\"0\"][\"\"]", "[0].内容"] {
+            let steps = split_steps(path).expect("a path");
+            assert_eq!(write_path("", &steps), path);
+            assert_eq!(
+                split_steps(write_path("@item", &steps).trim_start_matches("@item").trim_start_matches('.')),
+                Some(steps)
+            );
+        }
     }
 }

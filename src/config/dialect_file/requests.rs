@@ -1,6 +1,7 @@
 //! The requests of a dialect file, and the members of its agent's errors.
 
 use super::compiler::{DialectCompiler, PathUse, PlacedNode};
+use super::path_text::write_path;
 use crate::codec::json::JsonStep;
 use crate::config::scalar;
 use crate::config::spanned_tree::{NodeValue, join_key};
@@ -226,6 +227,14 @@ impl DialectCompiler<'_> {
         let Some(entry) = at.node.entry(key) else { return Vec::new() };
         let path = join_key(at.path, key);
         let paths = self.list_items(PlacedNode { node: &entry.value, path: &path });
-        paths.into_iter().filter_map(|(node, path)| self.plain_path(PlacedNode { node, path: &path })).collect()
+        let mut compiled = Vec::new();
+        for (node, path) in paths {
+            let at = PlacedNode { node, path: &path };
+            let Some(steps) = self.plain_path(at) else { continue };
+            let written = write_path("", &steps);
+            self.add_read_place(at, &written, vec![steps.clone()]);
+            compiled.push(steps);
+        }
+        compiled
     }
 }

@@ -72,7 +72,9 @@ impl DialectCompiler<'_> {
                 return self.report_at(at, message, hint);
             }
             let before = self.problem_count();
+            let first_place = self.places.len();
             let Some(rule) = self.compile_rule(at) else { continue };
+            self.places[first_place..].iter_mut().for_each(|place| place.rule_line = Some(rule.line));
             // A condition with a mistake is none.
             let has_mistake = self.problem_count() > before;
             if rule.each.is_none() && rule.conditions.is_empty() && rule.effects.iter().any(ends_run) && !has_mistake {
@@ -98,6 +100,7 @@ impl DialectCompiler<'_> {
             }
             None => None,
         };
+        self.item_chain = self.last_chain.take().filter(|_| each.is_some());
         let scope = PathUse::Frame { has_item: each.is_some() };
         let conditions = self.compile_conditions(at, scope);
         let mut effects = Vec::new();

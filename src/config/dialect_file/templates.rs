@@ -1,9 +1,11 @@
 //! Values as a dialect file writes them.
 
+use super::compiled::PathChain;
 use super::compiler::{DialectCompiler, PathUse, PlacedNode, literal_json, position_of};
 use super::path_text::is_place;
+use super::request_places::RequestPlace;
 use crate::codec::json;
-use crate::config::problem::{did_you_mean, nearest};
+use crate::config::problem::{SourcePosition, did_you_mean, nearest};
 use crate::config::spanned_tree::{MapEntry, NodeValue, TreeScalar, TreeScalarKind, join_key};
 use crate::dialect::{ComparedWord, Condition, ItemRule, TextPart, ValueSource, ValueTemplate, ValueTest};
 use crate::event::{Json, JsonType};
@@ -88,7 +90,14 @@ impl DialectCompiler<'_> {
             let path = join_key(at.path, key);
             Some(self.compile_value(PlacedNode { node: &entry.value, path: &path }, scope).map(Box::new))
         };
+        let otherwise = match part("otherwise") {
+            Some(value) => Some(value?),
+            None => None,
+        };
         let from = part("from")??;
+        let is_place = matches!(&*from, ValueTemplate::From(sources) if sources.len() == 1);
+        let known = std::mem::take(&mut self.last_words);
+        let known = if is_place { known } else { Vec::new() };
         let is_constant = |text: &TreeScalar| !text.text.contains("${");
         if let (ValueTemplate::Literal(word), Some(NodeValue::Scalar(text))) = (&*from, value_of(at, "from"))
             && is_constant(text)
@@ -97,10 +106,6 @@ impl DialectCompiler<'_> {
             self.report_at(at, format!("`from: {word}` is always the same"), format!("write `from: \"{{{word}}}\"`"));
             return None;
         }
-        let otherwise = match part("otherwise") {
-            Some(value) => Some(value?),
-            None => None,
-        };
         let mut words = Vec::new();
         if let Some(table) = at.node.entry("table") {
             let path = join_key(at.path, "table");
@@ -120,6 +125,9 @@ impl DialectCompiler<'_> {
                     self.report_at(at, "must be one value", "write a text, a number, or true or false");
                     continue;
                 };
+                let before = self.problem_count();
+                self.check_request_word(at, &entry.key, &known);
+                self.move_problems(before, entry.position);
                 words.push((Json::string(&entry.key), literal_json(word)));
                 // A number or a boolean is a key as well.
                 if let Some(number) = json::parse_value(&entry.key) {
@@ -133,11 +141,19 @@ impl DialectCompiler<'_> {
     fn compile_each(&mut self, at: PlacedNode<'_>, scope: PathUse) -> Option<ValueTemplate> {
         let path = join_key(at.path, "each");
         let list = self.compile_list_path(PlacedNode { node: &at.node.entry("each")?.value, path: &path }, scope)?;
-        let scope = scope.with_item();
+        let inner = self.last_chain.take();
+        let outer = std::mem::replace(&mut self.item_chain, inner);
+        let rules = self.compile_elements(at, scope.with_item());
+        self.item_chain = outer;
+        Some(ValueTemplate::Each { list, rules: rules? })
+    }
+
+    /// Compiles the forms of a list's elements.
+    fn compile_elements(&mut self, at: PlacedNode<'_>, scope: PathUse) -> Option<Vec<ItemRule>> {
         if let Some(value) = at.node.entry("as") {
             let path = join_key(at.path, "as");
             let value = self.compile_value(PlacedNode { node: &value.value, path: &path }, scope)?;
-            return Some(ValueTemplate::Each { list, rules: vec![ItemRule { conditions: Vec::new(), value }] });
+            return Some(vec![ItemRule { conditions: Vec::new(), value }]);
         }
         let rules_path = join_key(at.path, "rules");
         let rules = self.list_items(PlacedNode { node: &at.node.entry("rules")?.value, path: &rules_path });
@@ -163,7 +179,7 @@ impl DialectCompiler<'_> {
                 compiled.push(ItemRule { conditions, value });
             }
         }
-        Some(ValueTemplate::Each { list, rules: compiled })
+        Some(compiled)
     }
 
     /// Compiles `when`, `has` and `lacks`; `None` if a variable makes them impossible.
@@ -176,9 +192,13 @@ impl DialectCompiler<'_> {
             for entry in self.mapping_entries(PlacedNode { node: &when.value, path: &path }, expected) {
                 let path = join_key(&path, &entry.key);
                 let at = PlacedNode { node: &entry.value, path: &path };
-                let before = self.problem_count();
+                let (before, first_place) = (self.problem_count(), self.places.len());
                 let source = self.compile_path(at, &entry.key, scope);
                 self.move_problems(before, entry.position);
+                if let Some(SourcePosition { line, column }) = entry.position {
+                    let places = self.places[first_place..].iter_mut();
+                    places.for_each(|place| (place.line, place.column) = (line, column));
+                }
                 let words = self.compile_words(at);
                 let test = words.map(ValueTest::OneOf);
                 let path = || entry.key.as_str().into();
@@ -216,6 +236,7 @@ impl DialectCompiler<'_> {
 
     fn compile_words(&mut self, at: PlacedNode<'_>) -> Option<Vec<ComparedWord>> {
         let mut words = Vec::new();
+        let known = std::mem::take(&mut self.last_words);
         for (item, path) in self.list_items(at) {
             match &item.value {
                 NodeValue::Scalar(word) if word.text.contains("${") => {
@@ -231,6 +252,7 @@ impl DialectCompiler<'_> {
                         let message = format!("`{}` is compared as it is written: there are no patterns", word.text);
                         self.warn(&path, position_of(item), message, "write each value that it may have, as a list");
                     }
+                    self.check_request_word(PlacedNode { node: item, path: &path }, &word.text, &known);
                     words.push(ComparedWord::new(literal_json(word)));
                 }
                 NodeValue::Empty => words.push(ComparedWord::new(Json::NULL)),
@@ -280,15 +302,19 @@ impl DialectCompiler<'_> {
     /// Compiles the path of a list.
     pub(super) fn compile_list_path(&mut self, at: PlacedNode<'_>, scope: PathUse) -> Option<ValueSource> {
         let source = self.compile_one_path(at, scope)?;
-        let is_text = matches!(
-            source,
-            ValueSource::EventLine
-                | ValueSource::Data
-                | ValueSource::ThreadId
-                | ValueSource::RunId
-                | ValueSource::UserText
-                | ValueSource::Reasoning
-        );
+        let is_request = matches!(scope, PathUse::Request { .. });
+        let has_no_list = |chain: &PathChain| RequestPlace::find(chain).is_ok_and(|place| place.elements().is_err());
+        let is_text = self.last_chain.as_ref().is_some_and(|chain| is_request && has_no_list(chain));
+        let is_text = is_text
+            || matches!(
+                source,
+                ValueSource::EventLine
+                    | ValueSource::Data
+                    | ValueSource::ThreadId
+                    | ValueSource::RunId
+                    | ValueSource::UserText
+                    | ValueSource::Reasoning
+            );
         if is_text {
             self.report_at(at, "this is a text, and never a list", "name a list, such as `choices`");
             return None;

@@ -1,6 +1,7 @@
 //! Mistakes in dialect files, each with its place, its cause and a way out.
 
 mod first_attempts;
+mod request_places;
 
 use super::DialectFile;
 

@@ -25,6 +25,7 @@ mod request;
 use crate::codec::json::PathTree;
 pub(crate) use error_paths::{CONVERSATION_GONE, ErrorPaths, ForgetRule, FoundError};
 pub(crate) use frame_trace::FrameTrace;
+pub(crate) use path::find_value;
 pub(crate) use reader::MappedReader;
 pub(crate) use request::RequestFault;
 pub(crate) use request_target::{RequestTarget, RequestTemplate, TargetTemplate, is_field_value};
