@@ -54,10 +54,10 @@ pub use hai::HAI;
 pub(crate) use mapped::CONVERSATION_GONE;
 pub use mapped::Mapping;
 pub(crate) use mapped::{
-    ComparedWord, Condition, EmittedEvent, ErrorPaths, ForgetRule, FoundError, FrameTrace, ItemRule, MappedReader,
-    MappingRule, MemberTemplate, RequestFault, RequestTarget, RequestTemplate, RuleEffect, TargetTemplate, TextPart,
-    ThreadChange, ThreadState, ThreadValues, ValueSource, ValueTemplate, ValueTest, find_member, find_value, has_value,
-    is_field_value,
+    ComparedWord, Condition, EmittedEvent, ErrorPaths, ForgetRule, FoundError, FramePayload, FrameTrace, ItemRule,
+    MappedReader, MappingRule, MemberTemplate, RequestFault, RequestTarget, RequestTemplate, RuleEffect,
+    TargetTemplate, TextPart, ThreadChange, ThreadState, ThreadValues, ValueSource, ValueTemplate, ValueTest,
+    find_member, find_value, has_value, is_field_value,
 };
 pub use mapped_dialect::MappedDialect;
 pub(crate) use message_adapter::SurroundingMessages;

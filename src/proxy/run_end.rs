@@ -185,8 +185,9 @@ pub(super) fn find_foreign_stream(failure: &Rejection, stream: &Stream) -> Optio
 }
 
 /// Names the dialect in place of the failure to which it leads.
-pub(super) fn explain_by_dialect(foreign: ForeignStream) -> Rejection {
+pub(super) fn explain_by_dialect(foreign: ForeignStream, missing_payload: Option<&str>) -> Rejection {
     let way_out = match foreign.looks_like {
+        None if let Some(path) = missing_payload => format!("; no event has a value at its `payload: {path}`"),
         Some(name) if dialect::find_by_name(name).is_some() => format!(": set `agent: {name}`"),
         Some(name) => format!(": set `agent: {name}`, and name its file in `dialect_files`"),
         None => "; `diglot detect` looks for the dialect of a recording".to_owned(),

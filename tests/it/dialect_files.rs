@@ -93,6 +93,34 @@ async fn a_wrong_dialect_of_the_route_is_named() {
     }
 }
 
+/// The answer is empty although the run finishes, if a rule asks for no value.
+#[tokio::test]
+async fn a_payload_that_no_event_has_is_named() {
+    let lines = "event: token\ndata: {\"body\":{\"txt\":\"Hi\"}}\n\nevent: bye\ndata: {\"body\":{}}\n\n";
+    let wrong = "no event of the agent has a value at the `payload` of its dialect file";
+    for (payload, rule, warning, code) in [
+        ("bdy", "when: {\"@event\": bye}", Some(wrong), Value::Null),
+        ("body", "when: {\"@event\": bye}", None, Value::Null),
+        ("bdy", "has: bye", None, json!("upstream_dialect")),
+    ] {
+        let agent = Agent::with_response(format!("{HEAD}{lines}"));
+        let file = TempFile::new(&format!(
+            "name: acme\npayload: {payload}\nevents:\n  - {{has: txt, emit: {{type: TEXT_MESSAGE_CHUNK, delta: \"{{txt}}\"}}}}\n  - {{{rule}, done: true}}\n"
+        ));
+        let mut gateway = start(&agent, file.path().to_str().expect("UTF-8"), "acme", "", "").await;
+        send_request(gateway.data, post("/run", "", INPUT)).await;
+        if let Some(warning) = warning {
+            let line = gateway.next_log(warning).await;
+            assert_eq!((&line["level"], &line["payload"]), (&json!("WARN"), &json!(payload)));
+        }
+        let line = gateway.next_log("run ended").await;
+        let level = if payload == "bdy" { "WARN" } else { "INFO" };
+        assert_eq!((&line["level"], &line["code"]), (&json!(level), &code), "{line}");
+        let cause = "none of 2 events is known to the dialect `acme`; no event has a value at its `payload: bdy`";
+        assert_eq!(line["cause"] == cause, code != Value::Null, "{line}");
+    }
+}
+
 #[tokio::test]
 async fn an_openai_agent_answers_clients_of_both_protocols() {
     let hello = [

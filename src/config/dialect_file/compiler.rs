@@ -6,7 +6,7 @@ use crate::config::dialect_text::{RESERVED_NAMES, is_dialect_name};
 use crate::config::problem::{ConfigProblem, ConfigProblems, ProblemSeverity, SourcePosition, did_you_mean};
 use crate::config::spanned_tree::{MapEntry, NodeValue, TreeNode, TreeScalar, TreeScalarKind, join_key};
 use crate::config::substitution::{SubstitutionError, expand};
-use crate::dialect::{self, EmittedEvent, MappedDialect, Mapping, MappingRule, RuleEffect, find_member};
+use crate::dialect::{self, EmittedEvent, FramePayload, MappedDialect, Mapping, MappingRule, RuleEffect, find_member};
 use crate::event::{EventType, Field, Json};
 
 pub(super) const FILE_KEYS: &[&str] = &["name", "payload", "request", "events", "error", "tests"];
@@ -113,6 +113,8 @@ impl<'c> DialectCompiler<'c> {
             self.payload = self.plain_path(at)?;
             let NodeValue::Scalar(written) = &payload.value.value else { return None };
             let line = position_of(&payload.value)?.line;
+            let slot = self.mapping.paths.add(&self.payload);
+            self.mapping.payload = Some(FramePayload { slot, path: written.text.as_str().into() });
             Some(PayloadPath { steps: self.payload.clone(), written: written.text.clone(), line })
         });
         self.collect_names(root);

@@ -41,6 +41,8 @@ pub(crate) use template::{
 pub struct Mapping {
     /// paths that rules read from a frame
     pub(crate) paths: PathTree,
+    /// where paths begin; `None` if they begin in the frame itself
+    pub(crate) payload: Option<FramePayload>,
     /// paths that the template of the request reads from AG-UI's
     pub(crate) request_paths: PathTree,
     /// in order; all that hold for a frame apply to it
@@ -62,6 +64,14 @@ pub struct Mapping {
     pub(crate) copied_members: Vec<Cow<'static, str>>,
     /// names of all members that rules read
     pub(crate) read_members: Vec<Cow<'static, str>>,
+}
+
+/// The place of a frame's content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FramePayload {
+    pub(crate) slot: usize,
+    /// as the file writes it
+    pub(crate) path: Box<str>,
 }
 
 impl Mapping {

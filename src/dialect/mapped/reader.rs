@@ -43,6 +43,8 @@ pub(crate) struct MappedReader {
     new_thread_values: ThreadValues,
     has_begun: bool,
     has_ended: bool,
+    /// whether a frame had a value where all paths begin
+    has_payload: bool,
     /// of the frame that is read, if the run is explained
     pub(crate) trace: Option<FrameTrace>,
     /// what the rules did with the last frame
@@ -123,6 +125,7 @@ impl MappedReader {
             new_thread_values: Vec::new(),
             has_begun: false,
             has_ended: false,
+            has_payload: mapping.payload.is_none(),
             trace: None,
             last_effects: FrameEffects::None,
             value_bytes: 0,
@@ -147,6 +150,12 @@ impl MappedReader {
             return Some(ThreadChange::Forget);
         }
         Some(values).filter(|values| !values.is_empty()).map(ThreadChange::Keep)
+    }
+
+    /// Returns the path where the frames' content should be, if no frame of the run had a value there.
+    pub(crate) fn missing_payload(&self) -> Option<&'static str> {
+        let payload = self.mapping.payload.as_ref();
+        payload.filter(|_| self.has_begun && !self.has_payload).map(|payload| &*payload.path)
     }
 
     /// Returns the bytes of the values that the run keeps.
@@ -197,6 +206,9 @@ impl MappedReader {
         if self.has_ended {
             self.count_late_frame(frame, sink);
             return None;
+        }
+        if let Some(payload) = self.mapping.payload.as_ref().filter(|_| !self.has_payload) {
+            self.has_payload = slots[payload.slot].is_some();
         }
         if !std::mem::replace(&mut self.has_begun, true) {
             self.begin_run(sink);

@@ -22,7 +22,8 @@ impl RunTask {
         let stopped = matches!(reason, RunEndReason::Stopped);
         let (outcome, mut rejection) = reason.into_outcome();
         let foreign = rejection.as_ref().and_then(|failure| find_foreign_stream(failure, &self.stream));
-        rejection = foreign.map(explain_by_dialect).or(rejection);
+        let missing_payload = self.stream.missing_payload();
+        rejection = foreign.map(|foreign| explain_by_dialect(foreign, missing_payload)).or(rejection);
         let is_gone = |failure: &Rejection| failure.kind == RejectionKind::UpstreamConversationLost;
         // Before the client can send the thread's next request.
         if rejection.as_ref().is_some_and(is_gone)
@@ -62,6 +63,7 @@ impl RunTask {
             let totals = &mut self.context.record.summary.totals;
             (totals.foreign, totals.foreign_dialect) = (foreign.events, foreign.looks_like);
         }
+        self.context.record.summary.totals.missing_payload = missing_payload;
         self.context.record.summary.reader_count = self.output.reader_count();
         self.capture.end(&self.context.record, outcome, rejection.as_ref());
         self.context.record.close(outcome, rejection.as_ref());

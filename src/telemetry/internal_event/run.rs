@@ -125,6 +125,18 @@ impl RunEnded<'_> {
                 "the agent's dialect is not the one in `agent` of the route"
             );
         }
+        let missing_payload = summary.totals.missing_payload.filter(|_| self.outcome == RunOutcome::Finished);
+        if let Some(payload) = missing_payload {
+            tracing::warn!(
+                route = run.route,
+                request_id = run.request_id,
+                thread_id = format_id(&run.ids.thread_id),
+                run_id = format_id(&run.ids.run_id),
+                agent_dialect = summary.agent_dialect,
+                payload,
+                "no event of the agent has a value at the `payload` of its dialect file"
+            );
+        }
         macro_rules! line {
             ($level:ident) => {
                 tracing::$level!(
@@ -167,6 +179,7 @@ impl RunEnded<'_> {
         match self.outcome {
             RunOutcome::GatewayError => line!(error),
             RunOutcome::UpstreamError | RunOutcome::AgentError => line!(warn),
+            RunOutcome::Finished if missing_payload.is_some() => line!(warn),
             RunOutcome::Finished
             | RunOutcome::ClientGone
             | RunOutcome::Unread

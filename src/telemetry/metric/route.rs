@@ -120,6 +120,8 @@ pub(crate) struct RunTotals {
     pub(crate) foreign: u64,
     /// dialect of the first of them
     pub(crate) foreign_dialect: Option<&'static str>,
+    /// where the agent's dialect file has the content of frames, if no frame had any there
+    pub(crate) missing_payload: Option<&'static str>,
     /// the kinds of repairs, as bits in the order of [`EventRepair`]
     pub(crate) repair_kinds: u32,
     /// the kinds of losses, as bits in the order of [`EventLoss`]

@@ -30,6 +30,11 @@ impl EventReader {
         self.mapped.as_mut()?.take_thread_change()
     }
 
+    /// Returns the path where the dialect file has the frames' content, if no frame had any there.
+    pub(crate) fn missing_payload(&self) -> Option<&'static str> {
+        self.mapped.as_ref()?.missing_payload()
+    }
+
     /// Returns true if the last frame of a body is incomplete when it is no JSON object. The data of an agent whose
     /// dialect is described by a file may be no JSON at all.
     pub(crate) fn drops_cut_frame(&self, data: &str) -> bool {

@@ -28,6 +28,11 @@ impl Stream {
         self.reader.unknown_frames()
     }
 
+    /// Returns the path where the agent's dialect file has the frames' content, if no frame had any there.
+    pub(crate) fn missing_payload(&self) -> Option<&'static str> {
+        self.reader.missing_payload()
+    }
+
     /// Reads one unframed event with the name that its `event:` line had.
     ///
     /// # Errors
