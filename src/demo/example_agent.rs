@@ -1,7 +1,8 @@
 //! Serves an agent of any API over HTTP: it answers with the examples of the file that describes the API.
 //!
 //! The last text of the user chooses: an example by its name, a call of a tool by the word `tool`, or a failure by the
-//! words of [`InjectedFault`]. Any other text, and the result of a call, gets the first plain answer.
+//! words of [`InjectedFault`]. Any other text, and the result of a call, gets the first plain answer. Without one, the
+//! result gets the end of the example with the call.
 
 use super::replay_agent::{ReplayEnding, ReplayScript, respond};
 use super::server::{HttpRefusal, REQUEST_LIMIT, html_page, overloaded_response};
@@ -38,6 +39,8 @@ pub(crate) struct AgentExample {
     pub(crate) ids: Vec<String>,
     /// ids of the calls that the client answers
     pub(crate) open_calls: Vec<String>,
+    /// frames of the stream behind those of its calls
+    pub(crate) end: String,
 }
 
 #[derive(Debug)]
@@ -85,6 +88,8 @@ pub(crate) struct ExampleAgent {
 enum ChosenAnswer<'a> {
     /// with another end than its own, if only half of it is sent
     Example(&'a AgentExample, Option<ReplayEnding>),
+    /// what the example has behind its calls
+    End(&'a AgentExample),
     Status,
     Html,
 }
@@ -190,9 +195,10 @@ impl ExampleAgent {
         let found = place.enter(request);
         let mut near = Vec::new();
         collect_texts(found.map_or(request, |(_, owner)| owner), &mut near);
-        let is_call = |text: &str| streams().flat_map(|example| &example.open_calls).any(|id| is_id(text, id));
-        if near.iter().any(|text| is_call(text)) {
-            return Ok(plain);
+        let is_called = |id: &String| near.iter().any(|text| is_id(text, id));
+        if let Some(called) = streams().find(|example| example.open_calls.iter().any(is_called)) {
+            let is_repeated = answer.outcome == ExampleOutcome::Call && !called.end.is_empty();
+            return Ok(if is_repeated { ChosenAnswer::End(called) } else { plain });
         }
         let Some((value, _)) = found else {
             return Err(format!("the text of the user is missing: the dialect file puts it into `{place}`"));
@@ -229,6 +235,10 @@ impl ExampleAgent {
         Ok(match self.choose(&request).map_err(refuse)? {
             ChosenAnswer::Status => Script::Whole(overloaded_response()),
             ChosenAnswer::Html => Script::Whole(html_page()),
+            ChosenAnswer::End(example) => {
+                let run = self.runs.fetch_add(1, Ordering::Relaxed);
+                Script::Pieces(Box::new(self.script(&renew_ids(&example.end, &example.ids, run), None)))
+            }
             ChosenAnswer::Example(example, cut) => match &example.answer {
                 ExampleAnswer::Whole { status, media_type, body } => {
                     let status = StatusCode::from_u16(*status).unwrap_or_default();

@@ -429,6 +429,45 @@ async fn the_mock_of_a_file_answers_by_name_and_after_a_result() {
     assert!(answer.status == 400 && answer.text().contains("`messages[-1].content`"), "{}", answer.text());
 }
 
+/// A file whose only stream calls a tool: its result gets what the stream has behind the call, not the call again.
+#[tokio::test]
+async fn the_mock_answers_a_result_with_the_end_of_its_example() {
+    const BOLT: &str = r#"
+name: bolt
+request:
+  - when: {"messages[-1].role": tool}
+    body: {results: {each: "@new_messages", rules: [{when: {"@item.role": tool}, as: {call: "{@item.toolCallId}"}}]}}
+  - body: {question: "{@user_text}"}
+events:
+  - {has: call, emit: {type: TOOL_CALL_CHUNK, toolCallId: "{call}", toolCallName: "{fn}", delta: "{input}"}}
+  - {has: over, done: true}
+tests:
+  - stream: |
+      data: {"call":"c1","fn":"weather","input":"{"}
+
+      data: {"call":"c1","input":"}"}
+
+      data: {"note":1,"over":true}
+
+    events:
+      - {type: RUN_STARTED, threadId: t1, runId: r1}
+      - {type: TOOL_CALL_START, toolCallId: c1, toolCallName: weather}
+      - {type: TOOL_CALL_ARGS, toolCallId: c1, delta: "{"}
+      - {type: TOOL_CALL_ARGS, toolCallId: c1, delta: "}"}
+      - {type: TOOL_CALL_END, toolCallId: c1}
+      - {type: RUN_FINISHED, threadId: t1, runId: r1}
+"#;
+    let file = TempFile::new(BOLT);
+    let mut mock = Process::start(diglot().args(["mock-agent", "--dialect", utf8(file.path())]), true);
+    let line = mock.line().await.expect("its address");
+    let url = line.rsplit(' ').next().expect("a URL").trim_start_matches("http://").trim_end_matches('/').to_owned();
+    let send = async |body: &str| send_request(url.parse().expect("an address"), post("/", "", body)).await;
+    assert!(send(r#"{"question":"hi"}"#).await.text().contains(r#""call":"c1""#));
+    let end = send(r#"{"results":[{"call":"c1"}]}"#).await;
+    assert_eq!(end.text(), "data: {\"note\":1,\"over\":true}\n\n");
+    assert_eq!(send(r#"{"results":[{"call":"c9"}]}"#).await.status, 400, "the result of no call");
+}
+
 #[test]
 fn a_file_without_streams_has_no_mock() {
     let file = TempFile::new(ACME.split("tests:").next().expect("a file"));
