@@ -449,6 +449,16 @@ mod tests {
         assert_eq!((kind.code(), kind.text()), crate::dialect::CONVERSATION_GONE);
     }
 
+    /// 常见错误码 of CloudBase has a code for each error of an agent.
+    #[test]
+    fn cloudbase_has_a_code_for_each_error_of_an_agent() {
+        let cloudbase = crate::dialect::find_by_name("cloudbase").expect("a dialect");
+        for kind in RejectionKind::ALL.iter().filter(|kind| kind.proxy_status().is_some()) {
+            let alias = cloudbase.value_aliases.iter().find(|alias| alias.canonical == kind.code());
+            assert!(alias.is_some_and(|alias| ["MODEL_ERROR", "TIMEOUT"].contains(&alias.wire)), "{kind:?}");
+        }
+    }
+
     /// The core cannot import this table, so the dialects' aliases for our codes are checked here.
     #[test]
     fn dialects_name_only_codes_of_the_error_table() {

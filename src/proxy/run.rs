@@ -397,7 +397,7 @@ impl RunTask {
 
     async fn flush_output(&mut self) -> Result<(), LogStopReason> {
         // Before the client can send the thread's next request.
-        if let Some(thread) = &self.context.thread {
+        if let Some(thread) = &mut self.context.thread {
             if self.last_write.is_none() && self.stream.frames_read() > 0 {
                 thread.begin();
             }

@@ -341,11 +341,11 @@ impl Gateway {
         };
         let capture = self.begin_capture(route, start, &settings, &request);
         let has_kept_values = request.thread.has_values();
+        let (redis, mapping) = (self.policy.redis(), agent.dialect.mapping);
+        let thread = KeptThread::new(&self.threads, redis, mapping, &route.name, &head.caller, &request);
         let mut stream = settings
             .create_stream(std::mem::take(&mut request.conversation))
             .with_thread(&request.ids, std::mem::take(&mut request.thread));
-        let (redis, mapping) = (self.policy.redis(), agent.dialect.mapping);
-        let thread = KeptThread::new(&self.threads, redis, mapping, &route.name, &head.caller, &request.ids);
         stream.report_mut().add_losses(&request.losses);
         let trace = self.take_trace(&head.parts);
         let request_id = head.request_id().to_owned();

@@ -21,13 +21,14 @@ use crate::policy::fair_eviction::forget_excess;
 use crate::replay::ReplayKey;
 use crate::telemetry::Metrics;
 use crate::telemetry::internal_event::ThreadValuesTooLong;
-use crate::translate::RunIds;
+use crate::translate::request::TranslatedRequest;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use lru::LruCache;
 use parking_lot::Mutex;
+use redis::Script;
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 /// Threads that are kept. The callers with the most lose those that they used longest ago.
@@ -62,6 +63,20 @@ type KeptValues = HashMap<Box<str>, Json<'static>>;
 /// The field of a thread in Redis that is forgotten, so that no replica goes on with the values that it has.
 const FORGOTTEN: &str = "";
 
+/// Forgets a thread (`KEYS[1]`) for a time (`ARGV[1]`), unless Redis has another value for one of the names behind it.
+static FORGET_SCRIPT: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(
+        "if redis.call('EXISTS', KEYS[1]) == 1 then
+            for at = 2, #ARGV, 2 do
+                if (redis.call('HGET', KEYS[1], ARGV[at]) or '') ~= ARGV[at + 1] then return end
+            end
+        end
+        redis.call('DEL', KEYS[1])
+        redis.call('HSET', KEYS[1], '', '')
+        redis.call('EXPIRE', KEYS[1], ARGV[1])",
+    )
+});
+
 /// The thread of a run whose agent keeps something for later ones.
 pub(super) struct KeptThread {
     store: Arc<ThreadStore>,
@@ -70,6 +85,8 @@ pub(super) struct KeptThread {
     route: Arc<str>,
     mapping: &'static Mapping,
     redis: Option<Arc<RedisClient>>,
+    /// what the agent got, and what its run has kept since
+    known: ThreadValues,
 }
 
 impl ThreadStore {
@@ -158,6 +175,38 @@ impl ThreadStore {
         saved.is_ok()
     }
 
+    /// Forgets a thread that still has these values.
+    fn forget(&self, key: &ReplayKey, mapping: &Mapping, known: &[Option<Json<'static>>]) {
+        let mut threads = self.threads.lock();
+        let is_known = |thread: &StoredThread| {
+            mapping.thread_names.iter().map(|name| thread.values.get(name)).eq(known.iter().map(Option::as_ref))
+        };
+        if threads.peek(key).is_some_and(is_known) {
+            threads.pop(key);
+        }
+    }
+
+    /// Forgets a thread in Redis that still has these values there.
+    async fn forget_shared(
+        &self,
+        redis: &RedisClient,
+        key: &ReplayKey,
+        mapping: &Mapping,
+        known: &[Option<Json<'static>>],
+    ) {
+        let forgotten = redis.query(async |mut connection| {
+            let mut forget = FORGET_SCRIPT.key(shared_key(redis, key));
+            forget.arg(SHARED_TTL.as_secs());
+            for (name, value) in mapping.thread_names.iter().zip(known) {
+                forget.arg(&**name).arg(value.as_ref().map_or("", Json::as_str));
+            }
+            forget.invoke_async::<()>(&mut connection).await
+        });
+        if forgotten.await.is_err() {
+            self.metrics.process.limit_backend_errors.inc();
+        }
+    }
+
     /// Marks values that Redis has, or does not have.
     fn mark_saved(&self, key: &ReplayKey, values: &KeptValues, is_saved: bool) {
         let mut threads = self.threads.lock();
@@ -201,12 +250,14 @@ impl KeptThread {
         mapping: Option<&'static Mapping>,
         route: &Arc<str>,
         caller: &CallerContext,
-        ids: &RunIds,
+        request: &TranslatedRequest,
     ) -> Option<Box<Self>> {
         let mapping = mapping.filter(|mapping| !mapping.thread_names.is_empty())?;
-        let key = thread_key(route, caller, &ids.thread_id.text().unwrap_or_default());
+        let key = thread_key(route, caller, &request.ids.thread_id.text().unwrap_or_default());
         let (store, route) = (Arc::clone(store), Arc::clone(route));
-        Some(Box::new(KeptThread { store, key, caller: caller_key(caller), route, mapping, redis }))
+        let mut known = request.thread.values.clone();
+        known.resize(mapping.thread_names.len(), None);
+        Some(Box::new(KeptThread { store, key, caller: caller_key(caller), route, mapping, redis, known }))
     }
 
     /// Makes the thread known, whose agent has answered.
@@ -215,21 +266,25 @@ impl KeptThread {
     }
 
     /// Stores the values that are new, or forgets all. Another run of the thread keeps what it has under other names.
-    pub(super) async fn change(&self, change: ThreadChange) {
+    pub(super) async fn change(&mut self, change: ThreadChange) {
         match change {
             ThreadChange::Keep(values) => self.store(values).await,
             ThreadChange::Forget => self.forget().await,
         }
     }
 
+    /// Forgets what the agent no longer knows. Another run may have begun a new conversation meanwhile, which stays.
     async fn forget(&self) {
-        self.store.threads.lock().pop(&self.key);
+        self.store.forget(&self.key, self.mapping, &self.known);
         if let Some(redis) = &self.redis {
-            self.store.save(redis, &self.key, None).await;
+            self.store.forget_shared(redis, &self.key, self.mapping, &self.known).await;
         }
     }
 
-    async fn store(&self, values: ThreadValues) {
+    async fn store(&mut self, values: ThreadValues) {
+        for (known, value) in self.known.iter_mut().zip(&values).filter(|(_, value)| value.is_some()) {
+            known.clone_from(value);
+        }
         let names = self.mapping.thread_names.iter();
         let new = names.zip(values).filter_map(|(name, value)| Some((name.clone(), value?)));
         let new: KeptValues = new.collect();
@@ -286,6 +341,22 @@ mod tests {
         assert_eq!(store.find(&key(1), later), Some(vec![Some(Json::string("x")), None]));
         assert_eq!(store.find(&key(2), own), None);
         assert!(!store.add(key(1), ADA, values("a", &"x".repeat(MAX_VALUES_LEN))));
+        assert_eq!(store.find(&key(1), own), None);
+    }
+
+    #[test]
+    fn forgets_only_the_values_that_a_run_knows() {
+        let store = store();
+        let own = mapping(&["a", "b"]);
+        let (one, two) = (Some(Json::string("1")), Some(Json::string("2")));
+        for (name, value) in [("a", "1"), ("old", "x")] {
+            assert!(store.add(key(1), ADA, values(name, value)));
+        }
+        for other in [[two, None], [one.clone(), one.clone()], [None, None]] {
+            store.forget(&key(1), own, &other);
+            assert_eq!(store.find(&key(1), own), Some(vec![one.clone(), None]), "not after {other:?}");
+        }
+        store.forget(&key(1), own, &[one, None]);
         assert_eq!(store.find(&key(1), own), None);
     }
 

@@ -1,8 +1,8 @@
 //! Agents that no longer know a conversation: their clients get an error that says so, and the next run begins another
 //! one.
 
-use super::support::agent::Agent;
-use super::support::client::{Answer, INPUT, post, send_request};
+use super::support::agent::{Agent, Step, write};
+use super::support::client::{Answer, Client, INPUT, post, send_request};
 use super::support::gateway::{Gateway, Setup, TempFile};
 use super::support::redis::Redis;
 use super::support::sse::{self, HEAD};
@@ -174,6 +174,54 @@ async fn other_errors_forget_nothing() {
     let gateway = start(&agent, &file, "acme", "", None).await;
     sse::assert_refused(&send_request(gateway.data, request(1)).await, 400, "upstream_status");
     agent.next_request().await;
+}
+
+/// An agent that refuses the conversation of its second run when the test says so, after this frame.
+fn slow_agent(frame: &Value, later: &[String]) -> Agent {
+    let respond = |response: &String| vec![Step::Read, write(response)];
+    let gone = format!("data: {}\n\n", json!({"why": "no such session", "no": "E9"}));
+    let slow = vec![Step::Read, write(stream(&[frame.clone()])), Step::Pause, write(gone)];
+    let scripts = [respond(&answered("1")), slow].into_iter().chain(later.iter().map(respond));
+    Agent::with_scripts(scripts.collect())
+}
+
+/// The agent knows a conversation that another run has begun meanwhile, but not the one that the same run named.
+#[tokio::test]
+async fn a_slow_run_forgets_only_what_it_knows() {
+    let redis = Redis::start().await;
+    let acme = TempFile::new(ACME);
+    let file = acme.path().display().to_string();
+    let newer = [in_stream(&json!("E9")), answered("2"), answered("3")];
+    // The slow run's frame, the other runs until its end, and what the next one gets.
+    let rows = [
+        (json!({"say": "Hm"}), 2, &newer[..], json!("2")),
+        (json!({"session": "1b", "say": "Hm"}), 0, &newer[2..], Value::Null),
+    ];
+    for (frame, others, later, expected) in rows {
+        for shared in [None, Some(&redis)] {
+            let request = |run: usize| request(run).replace("\"t1\"", &format!("\"t{others}\""));
+            let mut agent = slow_agent(&frame, later);
+            let mut gateway = start(&agent, &file, "acme", "", shared).await;
+            if shared.is_some() {
+                gateway.next_log("redis answers").await;
+            }
+            send_request(gateway.data, request(1)).await;
+            let mut slow = Client::connect(gateway.data).await;
+            slow.send(request(2)).await;
+            slow.read_head().await;
+            slow.read_until("Hm").await;
+            for run in 3..3 + others {
+                send_request(gateway.data, request(run)).await;
+            }
+            agent.resume();
+            slow.read_until(CODE).await;
+            send_request(gateway.data, request(9)).await;
+            for _ in 0..2 + others {
+                agent.next_request().await;
+            }
+            assert_eq!(agent.next_request().await.json()["session"], expected, "{frame} {}", shared.is_some());
+        }
+    }
 }
 
 #[tokio::test]

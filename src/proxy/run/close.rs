@@ -27,7 +27,7 @@ impl RunTask {
         let is_gone = |failure: &Rejection| failure.kind == RejectionKind::UpstreamConversationLost;
         // Before the client can send the thread's next request.
         if rejection.as_ref().is_some_and(is_gone)
-            && let Some(thread) = &self.context.thread
+            && let Some(thread) = &mut self.context.thread
         {
             thread.change(ThreadChange::Forget).await;
         }

@@ -136,7 +136,12 @@ impl Agent {
 
     /// Writes the first response to the first connection, and so on; the last one to all that come later.
     pub fn with_responses(responses: &[String]) -> Agent {
-        Agent::start(responses.iter().map(|response| vec![Step::Read, write(response)]).collect(), Vec::new())
+        Agent::with_scripts(responses.iter().map(|response| vec![Step::Read, write(response)]).collect())
+    }
+
+    /// Plays the first script to the first connection, and so on; the last one to all that come later.
+    pub fn with_scripts(scripts: Vec<Vec<Step>>) -> Agent {
+        Agent::start(scripts, Vec::new())
     }
 
     pub fn url(&self) -> String {
