@@ -63,7 +63,10 @@ impl std::fmt::Display for RunStateLimit {
             }
             RunStateLimit::ListElements => {
                 let limit = list_budget::ELEMENTS_LIMIT;
-                write!(f, "the lists of one event have more than {limit} messages, calls, parts and other elements")
+                write!(
+                    f,
+                    "the lists of one event have more than {limit} messages, calls, parts and other elements, or become too long"
+                )
             }
             RunStateLimit::WrittenEvent { limit } => {
                 write!(f, "what an event becomes for the client is larger than {limit} bytes")

@@ -83,6 +83,36 @@ fn a_frame_does_not_become_any_number_of_bytes() {
     assert!(printed.out.ends_with("\"code\":\"too_much_open\"}\n\n"));
 }
 
+/// Values that double with each rule, element or level, or that have many places for one long text.
+#[test]
+fn no_value_becomes_any_number_of_bytes() {
+    let value = |value: &str| format!("- {{has: g, emit: {{type: CUSTOM, name: x, value: {value}}}}}\n");
+    let words = "w".repeat(20_000);
+    let rows = [
+        "- {each: g, set: {a: \"{@run.a}{@run.a}x\"}}\n".to_owned(),
+        "- {each: g, set: {a: [\"{@run.a}\", \"{@run.a}\", x]}}\n".to_owned(),
+        format!("- {{each: g, append: {{a: \"{{@run.a}}x\"}}}}\n{}", value("{x: \"{@run.a}\"}")),
+        "- {has: g, set: {a: \"{@run.a}{@run.a}{pad}\"}}\n".repeat(60),
+        value(&format!("\"{} \"", "{pad}".repeat(400))),
+        value(&format!("[{}]", "\"{pad}\", ".repeat(400))),
+        value(&format!("{}\"{{$}}\"{}", "{as_text: {x: ".repeat(16), "}}".repeat(16))),
+        value(&format!("{{each: g, as: {{each: g, as: {{from: \"{{@item}}\", table: {{1: {words}}}}}}}}}")),
+        value(&format!("{{each: g, as: {{each: g, as: {words}}}}}")),
+        value(&format!("{{each: g, as: {{each: g, as: \"{words} {{$.none}}\"}}}}")),
+        value(&format!("{{each: g, as: {{each: g, as: {{{0}: 1, {0}2: 1}}}}}}", &words[..1_000])),
+    ];
+    let frame = json!({"g": vec![1; 130], "pad": "\"".repeat(1_000) + &"x".repeat(100_000)});
+    for rules in rows {
+        let file = TempFile::new(&format!("name: acme\nevents:\n{rules}- {{has: end, done: true}}\n"));
+        let from = utf8(file.path());
+        let printed =
+            run(&["translate", "--from", from, "--to", "ag-ui"], &format!("data: {frame}\n\ndata: {{\"end\":1}}\n\n"));
+        let start = rules.get(..200).unwrap_or(&rules);
+        assert!(printed.err.contains("or become too long"), "{start}: {}", printed.err);
+        assert!(printed.out.len() < 1_000, "{start}: {}", printed.out.len());
+    }
+}
+
 #[test]
 fn check_recognises_dialect_files() {
     let file = TempFile::new(ACME);

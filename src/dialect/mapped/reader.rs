@@ -170,7 +170,7 @@ impl MappedReader {
         self.value_bytes = values + finish;
     }
 
-    /// Returns whether the lists of the last frame have too many elements, or became too long.
+    /// Returns whether the lists of the last frame have too many elements, or too much was made of it.
     pub(crate) const fn has_excess(&self) -> bool {
         self.values.lists.is_exceeded()
     }
@@ -368,12 +368,12 @@ impl MappedReader {
     fn emit(&mut self, template: &'static EmittedEvent, frame: MappedFrame<'_>, sink: &mut dyn CanonicalSink) -> bool {
         let scope = self.values.scope(frame);
         let event = Event { kind: template.kind, members: make_members(&template.members, &scope), source: None };
-        let length = event.members.iter().map(|(_, value)| value.as_str().len()).sum();
-        if frame.item.is_some() && !self.values.lists.take_bytes(length) {
-            return true;
-        }
         let key = template.key.as_ref().and_then(|key| key.make(&scope));
         let whole = template.whole_text.as_ref().and_then(|whole| whole.make(&scope));
+        // It may lack members.
+        if self.has_excess() {
+            return true;
+        }
         let is_piece = ChunkStreamKind::from_event(event.kind).is_some();
         if is_piece && whole.is_none() && event.get(Field::Delta).or(event.get(Field::ToolCallName)).is_none() {
             return false;

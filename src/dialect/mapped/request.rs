@@ -78,7 +78,12 @@ impl Mapping {
         if lists.is_exceeded() {
             return Err(RequestFault::Unsendable(TOO_LONG.to_owned()));
         }
-        Ok(Some(MappedRequest { body, target, left_out: left_out.total(), reads_thread: template.reads_thread }))
+        Ok(Some(MappedRequest {
+            body,
+            target,
+            left_out: left_out.total(&reasoning),
+            reads_thread: template.reads_thread,
+        }))
     }
 }
 

@@ -1,13 +1,13 @@
 //! Values that a file dialect makes: literals with places for what a frame, a request or an earlier frame has.
 
 use super::answered_calls::AnsweredCalls;
-use super::message_reasoning::MessageReasoning;
+use super::message_reasoning::{MessageReasoning, find_reasoning_id};
 use super::path::find_value;
 use crate::codec::json::{self, JsonStep};
 use crate::dialect::memory_limits::ELEMENTS_LIMIT;
 use crate::event::{Json, JsonType, MemberKey, needs_no_escape};
 use std::borrow::Cow;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 /// Initial capacity for a text, enough for most ids.
 const USUAL_TEXT: usize = 64;
@@ -142,6 +142,8 @@ pub(crate) struct LeftOutElements<'s> {
     user_message: Option<&'s str>,
     is_user_message_left_out: Cell<bool>,
     is_user_text_sent: Cell<bool>,
+    /// of messages of reasoning, which may be sent with others
+    reasoning_ids: RefCell<Vec<String>>,
 }
 
 impl<'s> LeftOutElements<'s> {
@@ -152,20 +154,23 @@ impl<'s> LeftOutElements<'s> {
     fn add(&self, element: &Json<'_>) {
         if self.user_message == Some(element.as_str()) {
             self.is_user_message_left_out.set(true);
+        } else if let Some(id) = find_reasoning_id(element) {
+            self.reasoning_ids.borrow_mut().push(id);
         } else {
             self.count.set(self.count.get() + 1);
         }
     }
 
-    /// Returns their number. The last user message is none of them if its text is elsewhere in the request.
-    pub(super) fn total(&self) -> u64 {
+    /// Returns their number. The last user message and reasoning are none of them if they are elsewhere in the request.
+    pub(super) fn total(&self, reasoning: &MessageReasoning<'_>) -> u64 {
         let is_lost = self.is_user_message_left_out.get() && !self.is_user_text_sent.get();
-        self.count.get() + u64::from(is_lost)
+        let lost_reasoning = self.reasoning_ids.borrow().iter().filter(|id| !reasoning.is_sent(id)).count();
+        self.count.get() + u64::from(is_lost) + lost_reasoning as u64
     }
 }
 
-/// Limits the elements of all lists of a frame or a request, and what is made of them. A file may put a long value into
-/// each element of a list, and a list into each element of another.
+/// Limits the elements of all lists of a frame or a request, and what is copied into what is made. A file may put a long
+/// value into many places or into each element of a list, and may append a value to itself.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ListAllowance {
     elements: Cell<usize>,
@@ -190,8 +195,8 @@ impl ListAllowance {
         self.is_exceeded.get()
     }
 
-    /// Takes what an element became. Nothing more may be made once there was too much.
-    pub(super) fn take_bytes(&self, bytes: usize) -> bool {
+    /// Takes what is copied. Nothing more may be made once there was too much.
+    fn take_bytes(&self, bytes: usize) -> bool {
         self.take(&self.bytes, bytes)
     }
 
@@ -231,15 +236,25 @@ impl<'s> ValueScope<'s> {
         }
     }
 
-    /// Returns the first value that there is, and keeps in mind if the text of the user is sent.
+    /// Returns the first value that there is, and keeps in mind if the text of the user or reasoning is sent.
     pub(super) fn get_first(&self, sources: &[ValueSource]) -> Option<Json<'s>> {
         if let Some(left_out) = self.left_out.filter(|_| sources.contains(&ValueSource::UserText)) {
             left_out.is_user_text_sent.set(true);
+        }
+        if let Some((reasoning, item)) =
+            self.reasoning.zip(self.item).filter(|_| sources.contains(&ValueSource::Reasoning))
+        {
+            reasoning.mark_sent(item);
         }
         match sources {
             [only] => self.get(only),
             _ => sources.iter().find_map(|source| self.get(source).filter(has_value)),
         }
+    }
+
+    /// Takes the bytes of a text that is copied, unless too many are.
+    fn can_copy(&self, text: &str) -> bool {
+        self.lists.is_none_or(|lists| lists.take_bytes(text.len()))
     }
 
     /// Returns the list at a place; any other value is none.
@@ -324,13 +339,18 @@ pub(crate) fn has_value(value: &Json<'_>) -> bool {
 impl ValueTemplate {
     /// Makes the value; `None` if it has none. Null is a value only as a literal.
     pub(crate) fn make<'s>(&'s self, scope: &ValueScope<'s>) -> Option<Json<'s>> {
+        if scope.lists.is_some_and(ListAllowance::is_exceeded) {
+            return None;
+        }
         match self {
-            ValueTemplate::Literal(value) => Some(value.as_borrowed()),
-            ValueTemplate::From(sources) => scope.get_first(sources).filter(|value| !value.is_null()),
+            ValueTemplate::Literal(value) => scope.can_copy(value.as_str()).then(|| value.as_borrowed()),
+            ValueTemplate::From(sources) => {
+                scope.get_first(sources).filter(|value| !value.is_null() && scope.can_copy(value.as_str()))
+            }
             ValueTemplate::Text(parts) => Some(make_text(parts, scope)),
             ValueTemplate::Object(members) => Some(json::build_object(|object| {
                 for (name, template) in members {
-                    if let Some(value) = template.make(scope) {
+                    if let Some(value) = template.make(scope).filter(|_| scope.can_copy(name)) {
                         object.copy_member(&(MemberKey::Other(Cow::Borrowed(name)), value), false);
                     }
                 }
@@ -350,7 +370,7 @@ impl ValueTemplate {
                 let word = from.make(scope);
                 let found = match &word {
                     Some(word) if words.is_empty() => Some(word.clone()).filter(has_value),
-                    Some(word) => find_table_word(words, word),
+                    Some(word) => find_table_word(words, word).filter(|own| scope.can_copy(own.as_str())),
                     None => None,
                 };
                 found.or_else(|| otherwise.as_ref()?.make(scope))
@@ -361,11 +381,14 @@ impl ValueTemplate {
                 // A list without elements is left out: some agents refuse empty ones.
                 (!made.is_empty()).then(|| json::to_array(&made))
             }
-            ValueTemplate::AsText(inner) => inner.make(scope).map(Json::into_string_value),
-            ValueTemplate::TextOf(inner) => inner.make(scope).map(|value| match join_text_parts(&value) {
-                Some(text) => Json::string(&text),
-                None => value.into_string_value(),
-            }),
+            ValueTemplate::AsText(inner) => to_text(inner.make(scope)?, scope),
+            ValueTemplate::TextOf(inner) => {
+                let value = inner.make(scope)?;
+                match join_text_parts(&value) {
+                    Some(text) => Some(Json::string(&text)),
+                    None => to_text(value, scope),
+                }
+            }
             ValueTemplate::AsJson(inner) => {
                 let value = inner.make(scope)?;
                 let held = value.text().and_then(|text| json::parse_value(text.trim()).map(Json::into_owned));
@@ -398,16 +421,23 @@ fn find_table_word(words: &[(Json<'static>, Json<'static>)], word: &Json<'_>) ->
     words.iter().find(|(wire, _)| is_its(wire)).map(|(_, own)| own.clone())
 }
 
+/// Makes the text of a value. That of a list or an object in another is longer with each, by its escapes.
+fn to_text<'s>(value: Json<'s>, scope: &ValueScope<'_>) -> Option<Json<'s>> {
+    let is_text = value.json_type() == JsonType::String;
+    Some(value.into_string_value()).filter(|text| is_text || scope.can_copy(text.as_str()))
+}
+
 /// Makes a text. A place without a value adds nothing.
 fn make_text(parts: &[TextPart], scope: &ValueScope<'_>) -> Json<'static> {
     let mut made = String::with_capacity(USUAL_TEXT);
     made.push('"');
     for part in parts {
         match part {
-            TextPart::Literal(literal) => push_text(&mut made, literal),
+            TextPart::Literal(literal) if scope.can_copy(literal) => push_text(&mut made, literal),
+            TextPart::Literal(_) => {}
             TextPart::From(sources) => {
                 let value = scope.get_first(sources).filter(|value| !value.is_null());
-                match value {
+                match value.filter(|value| scope.can_copy(value.as_str())) {
                     // Its characters are escaped already.
                     Some(value) if value.json_type() == JsonType::String => made.push_str(value.unquoted()),
                     Some(value) => push_text(&mut made, value.as_str()),
@@ -433,12 +463,11 @@ fn add_elements(list: &ValueSource, rules: &[ItemRule], scope: &ValueScope<'_>, 
     let Some(lists) = scope.lists else { return };
     for element in lists.elements(&list) {
         let scope = ValueScope { item: Some(&element), ..*scope };
-        let before = made.len();
         match rules.iter().find(|rule| scope.holds(&rule.conditions)) {
             Some(rule) => made.extend(rule.value.make(&scope).map(Json::into_owned)),
             None => scope.left_out.into_iter().for_each(|left_out| left_out.add(&element)),
         }
-        if !lists.take_bytes(made[before..].iter().map(|made| made.as_str().len()).sum()) {
+        if lists.is_exceeded() {
             return;
         }
     }
