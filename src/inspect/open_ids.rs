@@ -1,4 +1,4 @@
-//! Follows the items that the agent has open: finds those that it never ends, and the events that go on with another id.
+//! Follows the items that the agent has open: finds those that it never ends, and events that go on with another id.
 
 use super::row::{AlignedRow, IdChange, LeftOpen, RowCause};
 use crate::event::run::{ItemAction, RunItem};
@@ -28,9 +28,9 @@ struct OpenId {
 }
 
 impl OpenIds {
-    /// Follows the items of a row. Adds to it an id that was not started while another item of its kind was open, and at
-    /// the end of a run the items that the agent did not end. An agent may leave them open if it ends the run with an
-    /// error.
+    /// Follows the items of a row. Adds to it an id that was not started while another item of its kind was open, and
+    /// at the end of a run the items that the agent did not end. An agent may leave them open if it ends the run with
+    /// an error.
     pub(super) fn update(&mut self, row: &mut AlignedRow, entries: &[TraceEntry]) {
         let mut ended = Vec::new();
         self.follow(row, entries, &mut ended);

@@ -187,11 +187,11 @@ async fn check_response(
     let retry_after = header_text(headers, header::RETRY_AFTER).filter(|value| value.len() <= 64);
     if !status.is_success() {
         let mut rejection = policy.status_rejection(status);
-        let asks = describe_fields(headers, retry_after.as_deref());
+        let requirements = describe_fields(headers, retry_after.as_deref());
         rejection.retry_after = retry_after.map(Into::into);
         let message = read_error_message(session, &kind, policy).await;
         let to = response.extensions.get::<UnservedRequest>().map(|UnservedRequest(request)| format!(" to {request}"));
-        let cause = format!("{ANSWERED} {status}{}{asks}", to.unwrap_or_default());
+        let cause = format!("{ANSWERED} {status}{}{requirements}", to.unwrap_or_default());
         return Err(policy.with_agent_message(rejection, status, &cause, message));
     }
     if coding.is_some_and(|coding| !coding.eq_ignore_ascii_case("identity")) {

@@ -9,6 +9,7 @@
 //! ```
 //! An error in the agent's framing leaves the stream `Running`: what was read before it may still be sent.
 
+mod client_output;
 mod memory;
 mod repetition;
 mod mapped_agent;
@@ -31,6 +32,7 @@ use crate::codec::{Framing, json};
 use crate::dialect::{CarryLocation, Dialect, PeerDialect};
 use crate::event::run::RunEnding;
 use crate::event::{Event, EventLoss};
+use client_output::{ClientOutput, StreamState};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -73,27 +75,6 @@ struct StreamStages {
     output: ClientOutput,
     guard: RunGuard,
     buffer_limit: usize,
-}
-
-/// The states in the diagram above.
-#[derive(Debug)]
-enum StreamState {
-    Running,
-    /// an event was withheld, so only [`Stream::fail`] may send anything more
-    Stopped(StreamError),
-    /// the terminal event was sent
-    Closed(RunEnding),
-}
-
-/// The stages after the run guard.
-#[derive(Debug)]
-// In this order in memory: what every event touches comes first.
-#[repr(C)]
-struct ClientOutput {
-    writer: EventWriter,
-    state: StreamState,
-    tool_filter: ToolCallFilter,
-    client: &'static Dialect,
 }
 
 impl Stream {
@@ -461,44 +442,5 @@ impl EventSink for StreamPipe<'_> {
 
     fn report(&mut self) -> &mut TranslationReport {
         &mut self.stages.report
-    }
-}
-
-impl ClientOutput {
-    /// Sends an event, or stops the stream if that is impossible.
-    fn send(&mut self, event: Event<'_>, to: &mut OutputContext<'_>) {
-        if !matches!(self.state, StreamState::Running) {
-            return;
-        }
-        let sent = match self.tool_filter.find_forbidden_call(&event) {
-            Some(tool) => Err(StreamError::ForbiddenTool(tool)),
-            None => self.write(event, to),
-        };
-        if let Err(error) = sent {
-            self.state = StreamState::Stopped(error);
-        }
-    }
-
-    fn write(&mut self, event: Event<'_>, to: &mut OutputContext<'_>) -> Result<(), StreamError> {
-        let before = to.out.len();
-        let kind = event.kind;
-        if let Some(trace) = &mut to.report.trace {
-            trace.record_guarded(&event);
-        }
-        self.writer.write_event(event, to)?;
-        if let Some(trace) = &mut to.report.trace {
-            match self.writer.framing {
-                Framing::Sse => trace.record_written(&to.out[before..], self.client),
-                Framing::Proto => trace.record_protobuf(kind),
-            }
-        }
-        Ok(())
-    }
-
-    /// Closes the stream if the run has ended and its terminal event was sent.
-    fn close(&mut self, ending: Option<RunEnding>) {
-        if let (Some(ending), StreamState::Running) = (ending, &self.state) {
-            self.state = StreamState::Closed(ending);
-        }
     }
 }

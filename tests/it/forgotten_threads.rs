@@ -180,7 +180,7 @@ async fn other_errors_forget_nothing() {
 fn slow_agent(frame: &Value, later: &[String]) -> Agent {
     let respond = |response: &String| vec![Step::Read, write(response)];
     let gone = format!("data: {}\n\n", json!({"why": "no such session", "no": "E9"}));
-    let slow = vec![Step::Read, write(stream(&[frame.clone()])), Step::Pause, write(gone)];
+    let slow = vec![Step::Read, write(stream(std::slice::from_ref(frame))), Step::Pause, write(gone)];
     let scripts = [respond(&answered("1")), slow].into_iter().chain(later.iter().map(respond));
     Agent::with_scripts(scripts.collect())
 }

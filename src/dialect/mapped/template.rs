@@ -169,8 +169,8 @@ impl<'s> LeftOutElements<'s> {
     }
 }
 
-/// Limits the elements of all lists of a frame or a request, and what is copied into what is made. A file may put a long
-/// value into many places or into each element of a list, and may append a value to itself.
+/// Limits the elements of all lists of a frame or a request, and what is copied into what is made. A file may put a
+/// long value into many places or into each element of a list, and may append a value to itself.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ListAllowance {
     elements: Cell<usize>,

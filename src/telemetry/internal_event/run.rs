@@ -113,30 +113,8 @@ impl RunEnded<'_> {
         metrics.record_end(self.outcome, self.duration);
         let RunEnded { run, summary, .. } = self;
         let agent_error = summary.agent_error.as_deref();
-        if summary.totals.foreign > 0 {
-            tracing::warn!(
-                route = run.route,
-                request_id = run.request_id,
-                thread_id = format_id(&run.ids.thread_id),
-                run_id = format_id(&run.ids.run_id),
-                configured = summary.agent_dialect,
-                looks_like = summary.totals.foreign_dialect,
-                events = summary.totals.foreign,
-                "the agent's dialect is not the one in `agent` of the route"
-            );
-        }
-        let missing_payload = summary.totals.missing_payload.filter(|_| self.outcome == RunOutcome::Finished);
-        if let Some(payload) = missing_payload {
-            tracing::warn!(
-                route = run.route,
-                request_id = run.request_id,
-                thread_id = format_id(&run.ids.thread_id),
-                run_id = format_id(&run.ids.run_id),
-                agent_dialect = summary.agent_dialect,
-                payload,
-                "no event of the agent has a value at the `payload` of its dialect file"
-            );
-        }
+        self.warn_of_dialect();
+        let missing_payload = self.missing_payload();
         macro_rules! line {
             ($level:ident) => {
                 tracing::$level!(
@@ -187,6 +165,39 @@ impl RunEnded<'_> {
             | RunOutcome::Expired
             | RunOutcome::Limited
             | RunOutcome::Cancelled => line!(info),
+        }
+    }
+
+    /// Returns the path where the agent's dialect file has the content of frames, if the run has finished without any.
+    fn missing_payload(&self) -> Option<&'static str> {
+        self.summary.totals.missing_payload.filter(|_| self.outcome == RunOutcome::Finished)
+    }
+
+    /// Logs that the agent's dialect, or its file, is probably wrong.
+    fn warn_of_dialect(&self) {
+        let RunEnded { run, summary, .. } = self;
+        if summary.totals.foreign > 0 {
+            tracing::warn!(
+                route = run.route,
+                request_id = run.request_id,
+                thread_id = format_id(&run.ids.thread_id),
+                run_id = format_id(&run.ids.run_id),
+                configured = summary.agent_dialect,
+                looks_like = summary.totals.foreign_dialect,
+                events = summary.totals.foreign,
+                "the agent's dialect is not the one in `agent` of the route"
+            );
+        }
+        if let Some(payload) = self.missing_payload() {
+            tracing::warn!(
+                route = run.route,
+                request_id = run.request_id,
+                thread_id = format_id(&run.ids.thread_id),
+                run_id = format_id(&run.ids.run_id),
+                agent_dialect = summary.agent_dialect,
+                payload,
+                "no event of the agent has a value at the `payload` of its dialect file"
+            );
         }
     }
 }
