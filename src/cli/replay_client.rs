@@ -126,3 +126,18 @@ fn collect_texts(value: &Value, tolerance: &mut RunTolerance) {
         _ => {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_draws_nothing_but_text() {
+        let problem = serde_json::json!({"code": "no\u{1b}[2J", "detail": "a\u{202e}b\u{9b}5A", "hint": "c\r\nd"});
+        let text = describe_problem(problem.to_string().as_bytes());
+        assert_eq!(text.as_deref(), Some("no␛[2J: a<U+202E>b<U+009B>5A c␍␊d"));
+        for other in ["{}", "<html>", r#"{"code":7}"#] {
+            assert_eq!(describe_problem(other.as_bytes()), None);
+        }
+    }
+}

@@ -470,8 +470,8 @@ test("names what the agent never ended, and before that the run finished", () =>
   const cut = sentences({ cause: "gateway", agent: null, left_open: [call, ...["a", "b", "c", "d"].map(message)] });
   assert.equal(cut[0][0], "Still open when the run was cut: the call `c7` (weather) of row 5, the message `a` of row 2, the message `b` of row 2, and 2 more.");
   // A message that goes on under another id is named once, with both.
-  const changed = sentences({ left_open: [message("m1")], id_change: { before: "m1", after: "m2" } });
-  assert.deepEqual(changed.filter(([text]) => text.includes("`m1`")).length, 1);
+  const changed = sentences({ left_open: [message("m1"), message("m2")], id_change: { before: "m1", after: "m2" } });
+  assert.equal(changed.filter(([text]) => /`m[12]`/.test(text)).length, 1);
   assert.equal(verdictOf(summaryOf(STORY_IDS["call without end"], NOW), bookOf("call without end"))[0].text, "The agent never ended the call `c1` (weather) of row 5.");
 });
 

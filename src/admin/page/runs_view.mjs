@@ -78,7 +78,8 @@ const kept = { filter: "", sort: "started", descending: true, selected: -1, top:
 function outcomeText(run) {
   const words = run.state === "running" ? say("state.running") : sayName("outcome", run.outcome ?? "");
   const { known, own } = messageOf(run);
-  const why = [run.code, known].filter(Boolean).join(": ");
+  // Why the agent refused is worth more than that it did.
+  const why = [run.code, run.refusal ?? known].filter(Boolean).join(": ");
   return element(
     "span",
     {},

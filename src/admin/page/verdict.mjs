@@ -162,7 +162,7 @@ function changingIds({ losses, repairs, idChange }) {
  * @returns {Sentence[]}
  */
 function leftOpen({ leftOpen: row, idChange }) {
-  const text = row && leftOpenText(row, ({ id }) => id !== idChange?.ids.before);
+  const text = row && leftOpenText(row, ({ id }) => id !== idChange?.ids.before && id !== idChange?.ids.after);
   return text ? [{ level: "warning", text, row: row.n }] : [];
 }
 

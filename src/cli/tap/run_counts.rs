@@ -129,7 +129,9 @@ impl RunCounts {
                 .push("some items had no start and others no end: the agent probably gives one several ids".to_owned());
         }
         // An item that went on under another id was named with it.
-        let is_other = |open: &&LeftOpenLine| self.id_change.as_ref().is_none_or(|change| change.before != open.id);
+        let is_other = |open: &&LeftOpenLine| {
+            self.id_change.as_ref().is_none_or(|change| ![&change.before, &change.after].contains(&&open.id))
+        };
         causes.extend(describe_left_open(self.left_open.iter().filter(is_other), self.is_cut));
         causes
     }

@@ -252,6 +252,21 @@ mod tests {
     }
 
     #[test]
+    fn cells_draw_nothing_but_text() {
+        let hostile = "a\u{1b}[2J\u{202e}\r\n\u{9b}5A".to_owned();
+        let mut runs = vec!["cell".to_owned(); RUN_COLUMNS.len()];
+        runs[2] = hostile.clone();
+        let mut routes = vec!["cell".to_owned(); ROUTE_COLUMNS.len()];
+        routes[0] = hostile;
+        let content = ScreenContent { routes: vec![routes], runs: vec![runs], ..ScreenContent::default() };
+        let mut terminal = Terminal::new(TestBackend::new(200, 12)).expect("a terminal");
+        terminal.draw(|frame| ScreenState::default().draw(frame, &content)).expect("memory");
+        let cells = &terminal.backend().buffer().content;
+        let shown: String = cells.iter().map(ratatui::buffer::Cell::symbol).collect();
+        assert_eq!(shown.matches("a␛[2J<U+202E>␍␊<U+009B>5A").count(), 2, "{shown}");
+    }
+
+    #[test]
     fn routes_take_the_place_that_runs_do_not_need_and_hidden_ones_are_counted() {
         let row = |columns: &[TableColumn]| columns.iter().map(|_| "cell".to_owned()).collect::<Vec<_>>();
         for (routes, runs, shown, hidden) in
