@@ -4,14 +4,17 @@
 use crate::codec::json::{self, JsonStep};
 use crate::codec::sse::{SseDecoder, SseStep};
 use crate::config::dialect_file::{DialectFile, PayloadPath, ReadPlace, write_path};
-use crate::config::{ConfigProblem, ProblemSeverity, did_you_mean, nearest, quote_names};
-use crate::dialect::{FrameTrace, Mapping, MappingRule, ValueSource, ValueTest, find_value};
+use crate::config::{ConfigProblem, ProblemSeverity, is_one_edit_off, nearest, quote_names};
+use crate::dialect::{Condition, FrameTrace, Mapping, MappingRule, ValueSource, ValueTest, find_value};
 use crate::event::{Json, JsonType};
 use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Maximum number of members of frames that a hint names.
 const MAX_MEMBERS: usize = 20;
+
+/// Maximum number of characters of words that have little in common with those of two other letters.
+const SHORT_WORD: usize = 6;
 
 /// Paths of a member that may be meant as the `event:` line.
 const EVENT_MEMBERS: [&str; 2] = ["event", "$.event"];
@@ -22,7 +25,7 @@ pub(super) struct ExampleCoverage {
     payload: Option<PayloadPath>,
     places: Vec<ReadPlace>,
     has_streams: bool,
-    has_event_lines: bool,
+    event_lines: BTreeSet<String>,
     /// lines of the rules that applied
     used_lines: BTreeSet<u64>,
     /// whether a frame has a value, by slot of the mapping's paths
@@ -48,7 +51,7 @@ impl ExampleCoverage {
         let bytes = format!("{bytes}\n\n");
         let mut rest = bytes.as_bytes();
         while let SseStep::Frame(frame) = decoder.next(&mut rest) {
-            self.has_event_lines |= frame.event.is_some();
+            self.event_lines.extend(frame.event.as_deref().map(str::to_owned));
             let values = mapping.paths.read(&frame.data);
             self.found_slots.iter_mut().zip(values.iter()).for_each(|(found, value)| *found |= value.is_some());
             self.frames.extend(json::parse_value(&frame.data).map(Json::into_owned));
@@ -84,10 +87,8 @@ impl ExampleCoverage {
         };
         let payload = self.payload.as_ref().filter(|_| self.has_streams);
         if let Some(payload) = payload.filter(|payload| !self.has_value_at(&payload.steps)) {
-            let members = list_members(&self.frames);
-            let members: Vec<&str> = members.iter().map(String::as_str).take(MAX_MEMBERS).collect();
             let message = format!("no frame of the examples has `{}`, where all paths begin", payload.written);
-            let hint = did_you_mean(&payload.written, &members);
+            let hint = suggest(&payload.steps, 0, "", &self.frames.iter().collect::<Vec<_>>());
             return vec![warning(payload.line, indent_of(payload.line) + 1, "payload", message, hint)];
         }
         let unused = mapping.rules.iter().enumerate().filter(|_| self.has_streams);
@@ -120,23 +121,59 @@ impl ExampleCoverage {
         self.frames.iter().any(|frame| find_value(steps, frame.as_borrowed()).is_some())
     }
 
-    /// Explains the first condition of a rule whose value no frame has, and a way out.
+    /// Explains the first condition of a rule which no frame fulfils, and a way out.
     fn explain_missing(&self, rule: &MappingRule) -> Option<(String, String)> {
         let mut needed = rule.conditions.iter().filter(|condition| condition.test != ValueTest::Lacks);
         needed.find_map(|condition| match &condition.source {
             ValueSource::Slot(slot) if !self.found_slots[*slot] => {
                 let path = &condition.path;
-                let is_line = self.has_event_lines && EVENT_MEMBERS.contains(&&**path);
-                let meant = if is_line { "write `\"@event\"` for the `event:` line" } else { "correct the path" };
-                Some((format!(": none has `{path}`"), format!(", or {meant}")))
+                let is_line = !self.event_lines.is_empty() && EVENT_MEMBERS.contains(&&**path);
+                let is_its = |place: &&ReadPlace| place.rule_line == Some(rule.line) && *place.written == **path;
+                let meant = match self.places.iter().find(is_its).and_then(|place| self.explain_missing_place(place)) {
+                    _ if is_line => ", or write `\"@event\"` for the `event:` line".to_owned(),
+                    Some(hint) => match hint.strip_prefix(NO_HINT) {
+                        Some(more) => format!(", or correct the path{more}"),
+                        None => format!("; {}", hint.trim_end_matches(NO_EXAMPLE)),
+                    },
+                    None => ", or correct the path".to_owned(),
+                };
+                Some((format!(": none has `{path}`"), meant))
             }
-            ValueSource::EventLine if !self.has_event_lines => {
-                let has_member = list_members(&self.frames).contains("event");
+            ValueSource::EventLine if self.event_lines.is_empty() => {
+                let has_member = list_members(self.frames.iter()).contains("event");
                 let meant = if has_member { ", or write `$.event` for the member `event`" } else { "" };
                 Some((": none has an `event:` line".to_owned(), meant.to_owned()))
             }
-            _ => None,
+            _ => self.explain_missing_word(rule, condition),
         })
+    }
+
+    /// Explains a condition whose place has other words in all frames.
+    fn explain_missing_word(&self, rule: &MappingRule, condition: &Condition) -> Option<(String, String)> {
+        let ValueTest::OneOf(words) = &condition.test else { return None };
+        let is_its = |place: &&ReadPlace| place.rule_line == Some(rule.line) && *place.written == *condition.path;
+        let values: BTreeSet<String> = match condition.source {
+            ValueSource::EventLine => self.event_lines.clone(),
+            ValueSource::Slot(_) => {
+                let steps = self.places.iter().find(is_its)?.chain.last()?;
+                let values = self.frames.iter().filter_map(|frame| find_value(steps, frame.as_borrowed()));
+                values.filter_map(|value| Some(value.text()?.into_owned())).collect()
+            }
+            _ => return None,
+        };
+        let words: Vec<_> = words.iter().filter_map(|word| Some(word.value.text()?.into_owned())).collect();
+        if words.is_empty() || words.iter().any(|word| values.contains(word)) {
+            return None;
+        }
+        let values: Vec<&str> = values.iter().map(String::as_str).collect();
+        let meant: BTreeSet<&str> = words.iter().flat_map(|word| nearest_values(word, &values)).collect();
+        let meant: Vec<&str> = meant.into_iter().collect();
+        let written: Vec<&str> = words.iter().map(String::as_str).collect();
+        let hint = match meant.as_slice() {
+            [] => String::new(),
+            meant => format!(", or write {}, which some have", quote_names(meant, " or ")),
+        };
+        Some((format!(": none has {} at `{}`", quote_names(&written, " or "), condition.path), hint))
     }
 
     /// Returns a way out if nothing has a value at a place. Null is one: then the path is right.
@@ -145,49 +182,61 @@ impl ExampleCoverage {
         let mut roots = Vec::new();
         let examples = if place.rule_line.is_some() { &self.frames } else { &self.answers };
         examples.iter().for_each(|example| collect_roots(lists, example, &mut roots));
-        let find =
-            |length: usize| roots.iter().filter_map(move |root| find_value(&steps[..length], root.as_borrowed()));
         // A list that no frame has is a place of its own.
-        if roots.is_empty() || find(steps.len()).next().is_some() {
+        if roots.is_empty() || roots.iter().any(|root| find_value(steps, root.as_borrowed()).is_some()) {
             return None;
         }
-        let length = (0..steps.len()).rev().find(|length| find(*length).next().is_some())?;
-        let owners: Vec<_> = find(length).map(Json::into_owned).collect();
-        let members = list_members(&owners);
-        let members: Vec<&str> = members.iter().map(String::as_str).take(MAX_MEMBERS).collect();
+        let roots: Vec<_> = roots.iter().collect();
         let begins_there = place.rule_line.is_some() && lists.is_empty() && !place.written.starts_with('$');
-        let payload = self.payload.as_ref().filter(|_| begins_there);
-        let sibling = payload.and_then(|payload| Some((payload, steps.strip_prefix(payload.steps.as_slice())?)));
-        if let Some((payload, steps)) = sibling.filter(|(_, steps)| self.has_value_at(steps)) {
-            let meant = write_path("$", steps);
-            return Some(format!(
-                "paths begin at the payload `{}`: write `{meant}` for the member beside it",
-                payload.written
-            ));
+        let Some(payload) = self.payload.as_ref().filter(|_| begins_there) else {
+            let root = match (lists.is_empty(), place.written.starts_with('$')) {
+                (true, true) => "$",
+                (true, false) => "",
+                (false, _) => "@item",
+            };
+            return Some(suggest(steps, 0, root, &roots));
+        };
+        let sibling = steps.strip_prefix(payload.steps.as_slice())?;
+        if !self.has_value_at(sibling) {
+            return Some(suggest(steps, payload.steps.len(), "", &roots));
         }
-        let JsonStep::Member(wrong) = &steps[length] else { return Some(NO_HINT.to_owned()) };
-        let root = match (lists.is_empty(), place.written.starts_with('$')) {
-            (true, true) => "$",
-            (true, false) => "",
-            (false, _) => "@item",
-        };
-        let from = sibling.map_or(0, |(payload, _)| payload.steps.len());
-        let complete = |member: &&str| {
-            let mut meant = steps.to_vec();
-            meant[length] = JsonStep::Member((*member).into());
-            write_path(root, &meant[from..])
-        };
-        let meant: Vec<String> = nearest(wrong, &members).iter().map(complete).collect();
-        let meant: Vec<&str> = meant.iter().map(String::as_str).collect();
-        Some(match (meant.is_empty(), members.is_empty()) {
-            (false, _) => format!("did you mean {}? Otherwise add an example with it", quote_names(&meant, " or ")),
-            (true, false) => format!("{NO_HINT}; there is {}", quote_names(&members, ", ")),
-            (true, true) => NO_HINT.to_owned(),
-        })
+        let (meant, begin) = (write_path("$", sibling), &payload.written);
+        Some(format!("paths begin at the payload `{begin}`: write `{meant}` for the member beside it"))
     }
 }
 
 const NO_HINT: &str = "add an example with it, or correct the path";
+
+const NO_EXAMPLE: &str = " Otherwise add an example with it";
+
+/// Returns the values that a word may mean. Short words are alike by chance.
+fn nearest_values<'v>(word: &str, values: &[&'v str]) -> Vec<&'v str> {
+    let is_alike = |value: &&str| word.chars().count() > SHORT_WORD || is_one_edit_off(word, value);
+    nearest(word, values).into_iter().filter(is_alike).collect()
+}
+
+/// Suggests what a path may mean that leads nowhere, by the members of the objects to which its first steps lead.
+/// `from` is the number of steps that the file does not write.
+fn suggest(steps: &[JsonStep], from: usize, root: &str, examples: &[&Json<'_>]) -> String {
+    let find = |length: usize| examples.iter().filter_map(move |own| find_value(&steps[..length], own.as_borrowed()));
+    let length = (0..steps.len()).rev().find(|length| find(*length).next().is_some()).unwrap_or_default();
+    let Some(JsonStep::Member(wrong)) = steps.get(length) else { return NO_HINT.to_owned() };
+    let objects: Vec<_> = find(length).map(Json::into_owned).collect();
+    let members = list_members(objects.iter());
+    let members: Vec<&str> = members.iter().map(String::as_str).take(MAX_MEMBERS).collect();
+    let complete = |member: &&str| {
+        let mut meant = steps.to_vec();
+        meant[length] = JsonStep::Member((*member).into());
+        write_path(root, &meant[from..])
+    };
+    let meant: Vec<String> = nearest(wrong, &members).iter().map(complete).collect();
+    let meant: Vec<&str> = meant.iter().map(String::as_str).collect();
+    match (meant.is_empty(), members.is_empty()) {
+        (false, _) => format!("did you mean {}?{NO_EXAMPLE}", quote_names(&meant, " or ")),
+        (true, false) => format!("{NO_HINT}; there is {}", quote_names(&members, ", ")),
+        (true, true) => NO_HINT.to_owned(),
+    }
+}
 
 /// Collects the values where the last path of a chain begins: the frame, or the elements of a list in it.
 fn collect_roots(lists: &[Vec<JsonStep>], value: &Json<'_>, roots: &mut Vec<Json<'static>>) {
@@ -198,7 +247,7 @@ fn collect_roots(lists: &[Vec<JsonStep>], value: &Json<'_>, roots: &mut Vec<Json
 }
 
 /// Returns the names of the members of objects, also of those in texts.
-fn list_members(values: &[Json<'_>]) -> BTreeSet<String> {
+fn list_members<'v>(values: impl Iterator<Item = &'v Json<'v>>) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for value in values {
         let text = (value.json_type() == JsonType::String).then(|| value.text()).flatten();

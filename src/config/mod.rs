@@ -72,7 +72,7 @@ pub(crate) use file::{EjectionConfig, HealthCheckConfig, TimeoutsConfig};
 pub use file::{LimitsConfig, RouteConfig};
 pub(crate) use memory_limit::is_memory_below;
 pub use problem::{ConfigProblem, ConfigProblems, ProblemSeverity, did_you_mean};
-pub(crate) use problem::{nearest, quote_names};
+pub(crate) use problem::{is_one_edit_off, nearest, quote_names};
 pub(crate) use template::{PathId, PathTemplate};
 pub(crate) use upstream::{
     AgentErrors, UpstreamAddress, UpstreamClientCert, UpstreamConfig, UpstreamHttpVersion, UpstreamTlsConfig,

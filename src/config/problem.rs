@@ -222,7 +222,7 @@ pub(super) fn ends_with_key(key: &str, part: &str) -> bool {
     key.strip_suffix(part).is_some_and(|prefix| prefix.ends_with('_') && !part.is_empty())
 }
 
-pub(super) fn is_one_edit_off(word: &str, meant: &str) -> bool {
+pub(crate) fn is_one_edit_off(word: &str, meant: &str) -> bool {
     edit_distance(word, meant) <= 1
 }
 

@@ -116,10 +116,10 @@ tests:
     };
     let (code, out, err) = test(RULES, &[]);
     let expected = "f:6:3: warning: events[1]: no frame of the examples is for this rule: none has `$.falt`
-  hint: add an example with such a frame, so that the rule is tested, or correct the path
+  hint: add an example with such a frame, so that the rule is tested; did you mean `$.fault`?
   6 |   - has: $.falt
     |   ^
-f:8:3: warning: events[2]: no frame of the examples is for this rule
+f:8:3: warning: events[2]: no frame of the examples is for this rule: none has `sad` at `mood`
   hint: add an example with such a frame, so that the rule is tested
   8 |   - when: {mood: sad}
     |   ^
@@ -139,9 +139,12 @@ f: 1 example passed
     let (_, out, _) = test(&lines.replace("\"over\":1}", "\"over\":1},\"event\":\"x\""), &[]);
     let hint = ": none has an `event:` line\n  hint: add an example with such a frame, so that the rule is tested, or write `$.event`";
     assert!(out.contains(hint), "{out}");
+    let (_, out, _) = test(&RULES.replace("mood: sad", "mood: Glad"), &[]);
+    let hint = "none has `Glad` at `mood`\n  hint: add an example with such a frame, so that the rule is tested, or write `glad`";
+    assert!(out.contains(hint), "{out}");
     // A payload that no frame has is one mistake.
     let (code, out, err) = test(&RULES.replace("payload: body", "payload: bdy"), &[]);
-    let warning = "f:2:1: warning: payload: no frame of the examples has `bdy`, where all paths begin\n  hint: did you mean `body`?";
+    let warning = "f:2:1: warning: payload: no frame of the examples has `bdy`, where all paths begin\n  hint: did you mean `body`? Otherwise";
     assert!(out.starts_with(warning) && err.contains(": 1 warning\n"), "{out}{err}");
     assert_eq!(code, Some(1));
     // Without a stream there is nothing to compare rules with.
@@ -201,7 +204,7 @@ f:11:36: warning: events[2].finish.usage[0].inputTokens: no frame of the example
 f:11:80: warning: events[2].finish.usage[0].outputTokens: no frame of the examples has a value at `usage.out`
   hint: add an example with it, or correct the path; there is `input`
 f:12:3: warning: events[3]: no frame of the examples is for this rule: none has `heart`
-  hint: add an example with such a frame, so that the rule is tested, or correct the path
+  hint: add an example with such a frame, so that the rule is tested, or correct the path; there is `a`, `call`, `fn`, `over`, `params`, `usage`
 f: 2 examples passed";
     assert_eq!((code, out.as_str()), (Some(0), expected), "{err}");
     assert_eq!(run(&["check", "--test", "--strict", path], "").code, Some(1));

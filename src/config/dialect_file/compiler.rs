@@ -3,7 +3,7 @@
 use super::compiled::{DialectFile, PathChain, PayloadPath, ReadPlace};
 use crate::codec::json::JsonStep;
 use crate::config::dialect_text::{RESERVED_NAMES, is_dialect_name};
-use crate::config::problem::{ConfigProblem, ConfigProblems, ProblemSeverity, SourcePosition, did_you_mean};
+use crate::config::problem::{ConfigProblem, ConfigProblems, ProblemSeverity, SourcePosition, did_you_mean, nearest};
 use crate::config::spanned_tree::{MapEntry, NodeValue, TreeNode, TreeScalar, TreeScalarKind, join_key};
 use crate::config::substitution::{SubstitutionError, expand};
 use crate::dialect::{self, EmittedEvent, FramePayload, MappedDialect, Mapping, MappingRule, RuleEffect, find_member};
@@ -118,7 +118,7 @@ impl<'c> DialectCompiler<'c> {
             Some(PayloadPath { steps: self.payload.clone(), written: written.text.clone(), line })
         });
         self.collect_names(root);
-        match root.entry("events") {
+        match events_of(root) {
             Some(events) => self.compile_rules(PlacedNode { node: &events.value, path: "events" }),
             None => self.report(
                 "",
@@ -173,7 +173,7 @@ impl<'c> DialectCompiler<'c> {
 
     /// Collects the names of values that rules set, which other rules may use before.
     fn collect_names(&mut self, root: &TreeNode) {
-        let Some(events) = root.entry("events") else { return };
+        let Some(events) = events_of(root) else { return };
         let NodeValue::List(rules) = &events.value.value else { return };
         for rule in rules {
             for (key, is_thread) in [("set", false), ("append", false), ("keep", true)] {
@@ -194,7 +194,7 @@ impl<'c> DialectCompiler<'c> {
     fn check_ends(&mut self, root: &TreeNode) {
         let ends = |effect: &RuleEffect| matches!(effect, RuleEffect::Finish(_) | RuleEffect::Done);
         if self.problems.is_empty() && !self.mapping.rules.iter().flat_map(|rule| &rule.effects).any(ends) {
-            let position = root.entry("events").and_then(|entry| entry.position);
+            let position = events_of(root).and_then(|entry| entry.position);
             let message = "no rule says that a run has succeeded, so that every run would look cut off";
             let hint = "add `finish: {}` to the rule for the agent's last event, or `done: true` if nothing follows it";
             self.report("events", position, message, hint);
@@ -244,7 +244,7 @@ impl<'c> DialectCompiler<'c> {
 
     /// Reports a mistake of the rule on a line.
     fn report_rule(&mut self, root: &TreeNode, line: u64, message: String, hint: &str) {
-        let Some(NodeValue::List(nodes)) = root.entry("events").map(|events| &events.value.value) else { return };
+        let Some(NodeValue::List(nodes)) = events_of(root).map(|events| &events.value.value) else { return };
         let at_line = |node: &TreeNode| position_of(node).is_some_and(|position| position.line == line);
         if let Some(index) = nodes.iter().position(at_line) {
             self.report(&format!("events[{index}]"), position_of(&nodes[index]), message, hint);
@@ -372,6 +372,14 @@ impl<'c> DialectCompiler<'c> {
     pub(super) fn report_at(&mut self, at: PlacedNode<'_>, message: impl Into<String>, hint: impl Into<String>) {
         self.report(at.path, position_of(at.node), message, hint);
     }
+}
+
+/// Returns the rules, also below a misspelt key, which is one mistake and not also one for each name that they set.
+fn events_of(root: &TreeNode) -> Option<&MapEntry> {
+    let NodeValue::Mapping(entries) = &root.value else { return None };
+    let is_misspelt =
+        |entry: &&MapEntry| !FILE_KEYS.contains(&entry.key.as_str()) && nearest(&entry.key, FILE_KEYS) == ["events"];
+    root.entry("events").or_else(|| entries.iter().find(is_misspelt))
 }
 
 pub(super) fn position_of(node: &TreeNode) -> Option<SourcePosition> {

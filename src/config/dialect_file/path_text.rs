@@ -242,6 +242,7 @@ impl DialectCompiler<'_> {
             let is_path = |text: &str| split_steps(text).is_some_and(|steps| !steps.is_empty());
             let hint = match (inside.filter(|inside| is_path(inside)), with_brackets(path).filter(|path| is_path(path)))
             {
+                (None, Some(meant)) if path.strip_prefix('.') == Some(&*meant) => format!("did you mean `{meant}`?"),
                 (Some(inside), _) => format!("a path has no braces, which are for values: write `{inside}`"),
                 (None, Some(meant)) => format!("did you mean `{meant}`? A member with such a name is `[\"0\"]`"),
                 (None, None) => PATH_HINT.to_owned(),

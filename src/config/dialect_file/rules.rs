@@ -5,7 +5,10 @@ use super::compiler::{DialectCompiler, PathUse, PlacedNode, position_of};
 use super::path_text::is_place;
 use crate::config::problem::did_you_mean;
 use crate::config::spanned_tree::{NodeValue, TreeNode, TreeScalarKind, join_key};
-use crate::dialect::{EmittedEvent, MappingRule, MemberTemplate, RuleEffect, ValueTemplate, find_member};
+use crate::dialect::{
+    Condition, EmittedEvent, MappingRule, MemberTemplate, RuleEffect, ValueSource, ValueTemplate, ValueTest,
+    find_member,
+};
 use crate::event::kind::MemberType;
 use crate::event::lane::ChunkStreamKind;
 use crate::event::{EventType, Field, MemberKey};
@@ -27,6 +30,26 @@ pub(super) const CONTENT: &str = "content";
 
 fn ends_run(effect: &RuleEffect) -> bool {
     matches!(effect, RuleEffect::Done | RuleEffect::Fail { .. })
+}
+
+/// Returns whether a rule ends the run with every frame that is for a later one. Values that are kept may change
+/// between the two.
+fn ends_before(earlier: &MappingRule, later: &MappingRule) -> bool {
+    let is_implied = |condition: &Condition| {
+        let is_kept = matches!(condition.source, ValueSource::Run(_) | ValueSource::Thread(_));
+        let implies = |own: &Condition| {
+            own.source == condition.source
+                && match (&own.test, &condition.test) {
+                    (ValueTest::OneOf(words), ValueTest::OneOf(others)) => {
+                        words.iter().all(|word| others.contains(word))
+                    }
+                    (own, other) => own == other,
+                }
+        };
+        !is_kept && later.conditions.iter().any(implies)
+    };
+    let is_whole = earlier.each.is_none() && !earlier.conditions.is_empty();
+    is_whole && earlier.effects.iter().any(ends_run) && earlier.conditions.iter().all(is_implied)
 }
 
 /// Returns the piece in place of which a file may write the whole life of a message, a thought or a call.
@@ -74,6 +97,13 @@ impl DialectCompiler<'_> {
             let before = self.problem_count();
             let first_place = self.places.len();
             let Some(rule) = self.compile_rule(at) else { continue };
+            if self.problem_count() == before
+                && let Some(earlier) = self.mapping.rules.iter().find(|earlier| ends_before(earlier, &rule))
+            {
+                let message =
+                    format!("this is never used, because the rule of line {} ends the run before it", earlier.line);
+                self.report_at(at, message, "move it before that rule, or give that rule further conditions");
+            }
             self.places[first_place..].iter_mut().for_each(|place| place.rule_line = Some(rule.line));
             // A condition with a mistake is none.
             let has_mistake = self.problem_count() > before;
@@ -160,7 +190,11 @@ impl DialectCompiler<'_> {
                 }
             }
             "fail" => {
-                self.mapping_entries(at, "`fail: {message: \"{error.message}\", code: \"{error.code}\"}`");
+                let example = match &at.node.value {
+                    NodeValue::Scalar(text) => &text.text,
+                    _ => "{error.message}",
+                };
+                self.mapping_entries(at, &format!("`fail: {{message: \"{example}\"}}`, and `code:` if it has one"));
                 self.check_keys(at, FAIL_KEYS);
                 let mut part = |key: &str| {
                     let entry = at.node.entry(key)?;

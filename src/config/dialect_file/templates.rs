@@ -222,7 +222,18 @@ impl DialectCompiler<'_> {
 
     fn compile_test(&mut self, at: PlacedNode<'_>, scope: PathUse, test: &ValueTest) -> Option<CompiledCondition> {
         let NodeValue::Scalar(written) = &at.node.value else {
-            self.scalar_text(at);
+            match &at.node.value {
+                NodeValue::Mapping(entries) if let [MapEntry { key, value, .. }] = &**entries => {
+                    let hint = match &value.value {
+                        NodeValue::Scalar(word) if *test == ValueTest::Has => {
+                            format!("write the path alone, `{key}`, or `when: {{{key}: {}}}` for this value", word.text)
+                        }
+                        _ => format!("write the path alone, `{key}`, in quotes if it begins with `@`"),
+                    };
+                    self.report_at(at, "must be a path, not a mapping", hint);
+                }
+                _ => drop(self.scalar_text(at)),
+            }
             return None;
         };
         if written.text.contains("${") {

@@ -99,7 +99,7 @@ rules! {
     CustomName Warning "custom-name" "a custom name must have a prefix: names without one are reserved for the protocol (§4.3)";
     // Other dialects.
     WrongDialect Violation "wrong-dialect" "at least one event must be of this dialect";
-    ForeignEvent Warning "foreign-event" "the event is not one of this dialect";
+    ForeignEvent Warning "foreign-event" "the dialect does not read the event";
     Mended Warning "mended" "the gateway has to repair this to read it";
 }
 

@@ -399,3 +399,50 @@ fn files_are_told_apart_by_their_keys() {
         assert_eq!(FileKind::classify(text), kind, "{text}");
     }
 }
+
+#[test]
+fn a_mistake_is_reported_once_and_with_what_is_written() {
+    let rows = [
+        (
+            file("  - has: {w: 1}\n    done: true\n"),
+            "3:10: events[0].has: must be a path, not a mapping",
+            "`when: {w: 1}`",
+        ),
+        (file("  - has: {w: }\n    done: true\n"), "must be a path, not a mapping", "write the path alone, `w`"),
+        (file("  - has: .w\n    done: true\n"), "`.w` is not a path", "(did you mean `w`?)"),
+        (
+            file("  - has: x\n    fail: \"{why.text}\"\n"),
+            "must be a mapping, not a text",
+            "`fail: {message: \"{why.text}\"}`",
+        ),
+        (
+            file("  - has: over\n    done: true\n  - {has: [over, x], set: {a: 1}}\n"),
+            "5:5: events[1]: this is never used, because the rule of line 3 ends the run before it",
+            "move it before that rule",
+        ),
+        (
+            file("  - when: {a: [x, y]}\n    fail: {}\n  - {when: {a: y}, each: b, set: {a: 1}}\n"),
+            "5:5: events[1]: this is never used, because the rule of line 3",
+            "further conditions",
+        ),
+        (
+            "name: a\nevent:\n  - {has: x, keep: {session: \"{s}\"}, set: {y: 1}}\n  - {has: \"@run.y\", done: true}\n\
+             request: {body: {s: \"{@thread.session}\"}}\n"
+                .to_owned(),
+            "2:1: event: there is no such key here",
+            "did you mean `events`?",
+        ),
+    ];
+    assert_problems(&rows);
+    for (text, ..) in &rows {
+        assert_eq!(problems(text).lines().count(), 1, "{}", problems(text));
+    }
+    // Its values may change in between, and it may have another word.
+    for rules in [
+        "  - {has: \"@run.a\", done: true}\n  - {has: x, set: {a: 1}}\n  - {has: [\"@run.a\", x], set: {a: 2}}\n",
+        "  - {when: {a: x}, done: true}\n  - {when: {a: [x, y]}, set: {a: 1}}\n",
+        "  - {has: a, each: b, done: true}\n  - {has: a, set: {a: 1}}\n",
+    ] {
+        assert_eq!(problems(&file(rules)), "ok", "{rules}");
+    }
+}
