@@ -12,7 +12,7 @@ use crate::translate::writer::{EventWriter, OutputContext};
 #[derive(Debug)]
 pub(super) enum StreamState {
     Running,
-    /// an event was withheld, so only [`Stream::fail`] may send anything more
+    /// an event was withheld, so only [`super::Stream::fail`] may send anything more
     Stopped(StreamError),
     /// the terminal event was sent
     Closed(RunEnding),
