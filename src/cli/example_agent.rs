@@ -41,15 +41,18 @@ fn find_text_place(agent: PeerDialect) -> Option<UserTextPlace> {
 fn find_end(bytes: &str, agent: PeerDialect) -> String {
     let frames: Vec<&str> = bytes.split("\n\n").filter(|frame| !frame.trim().is_empty()).collect();
     let mut stream = Stream::new(agent, PeerDialect::new(&AG_UI), Some(RunIds::new("t1", "r1")), SseLimits::default());
-    let pieces = [EventType::ToolCallStart, EventType::ToolCallArgs].map(|kind| format!("\"{}\"", kind.wire()));
+    let labels = [EventType::ToolCallStart, EventType::ToolCallArgs].map(|kind| AG_UI.label_index(kind));
+    let count_pieces = |stream: &Stream| {
+        let counts = stream.report().events_written.to_vec();
+        labels.iter().map(|label| counts[*label]).sum::<u64>()
+    };
     let mut end = 0;
     for (at, frame) in frames.iter().enumerate() {
-        let mut out = Vec::new();
-        if stream.push(format!("{frame}\n\n").as_bytes(), 0, &mut out).is_err() {
+        let pieces_before = count_pieces(&stream);
+        if stream.push(format!("{frame}\n\n").as_bytes(), 0, &mut Vec::new()).is_err() {
             break;
         }
-        let text = String::from_utf8_lossy(&out);
-        if pieces.iter().any(|kind| text.contains(kind)) {
+        if count_pieces(&stream) > pieces_before {
             end = at + 1;
         }
     }

@@ -204,7 +204,7 @@ async fn check_response(
 fn describe_fields(headers: &HeaderMap, retry_after: Option<&str>) -> String {
     let challenge = header_text(headers, header::WWW_AUTHENTICATE).map(|challenge| {
         let (scheme, parameters) = challenge.split_once(' ').unwrap_or((&challenge, ""));
-        // Without quotes, it is a token.
+        // Parameters without quotes may be a credential (token68) [RFC 9110 §11.2].
         let parameters =
             if parameters.contains("=\"") { mask_secrets(parameters, CHALLENGE_LIMIT) } else { String::new() };
         format!("WWW-Authenticate: {} {parameters}", mask_secrets(scheme, CHALLENGE_LIMIT)).trim_end().to_owned()

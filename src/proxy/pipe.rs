@@ -269,7 +269,7 @@ impl PipeWriter {
         if state.end == PipeEnd::Closed {
             return Poll::Ready(());
         }
-        // Polled with each event: the same task need not be counted again.
+        // Polled with each event: another clone would count the task's references each time.
         if state.close_waker.as_ref().is_none_or(|waker| !waker.will_wake(cx.waker())) {
             state.close_waker = Some(cx.waker().clone());
         }

@@ -69,7 +69,7 @@ pub(super) struct RunTask {
     capture: OptionalCapture,
     /// as of the last read or wait: reading the clock for each use would cost more than some translations
     now: Instant,
-    /// whether the run has waited for its agent since the last event
+    /// whether this batch waited for its agent, and so has looked for a cut and at the deadlines
     has_waited: bool,
     last_write: Option<Instant>,
     out: Vec<u8>,
@@ -206,10 +206,10 @@ impl RunTask {
             if let Err(stopped) = self.flush_output().await {
                 break stopped.into();
             }
-            // If the agent floods the gateway, the run never waits, so shutdown and deadlines are checked here as well.
             if std::mem::take(&mut self.has_waited) {
                 continue;
             }
+            // If the agent floods the gateway, the run never waits, so shutdown and deadlines are checked here as well.
             if self.context.lifecycle.is_cut() {
                 break RunEndReason::Drained;
             }
@@ -446,6 +446,7 @@ impl RunTask {
                 waited?;
                 self.memory.resize(self.stream.retained_bytes());
                 self.now = Instant::now();
+                self.has_waited = false;
             }
         }
         spare_buffer::put_back(std::mem::take(&mut self.out));

@@ -262,6 +262,7 @@ impl Stream {
             Err(_) if !over && reader.drops_cut_frame(frame.data) => Ok(()),
             _ => sink.follow_frame(follow, reader, frame),
         })?;
+        sink.report().count_loss_times(EventLoss::MarkedLine, frames.take_marked_lines());
         reader.end_stream(&mut sink);
         reader.finish(&mut sink);
         match &stages.output.state {

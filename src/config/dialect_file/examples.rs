@@ -23,8 +23,16 @@ impl DialectCompiler<'_> {
     pub(super) fn compile_examples(&mut self, at: PlacedNode<'_>) -> Vec<DialectExample> {
         let mut examples = Vec::new();
         for (node, path) in self.list_items(at) {
-            let example = self.compile_example(PlacedNode { node, path: &path });
-            examples.extend(example);
+            let Some(example) = self.compile_example(PlacedNode { node, path: &path }) else { continue };
+            if let Some(name) = node.entry("name")
+                && examples.iter().any(|known: &DialectExample| known.name == example.name)
+            {
+                let message = format!("another example has the name `{}`", example.name);
+                let hint =
+                    "give it a name of its own: `diglot mock-agent` finds an example by it, and messages name it";
+                self.report(&join_key(&path, "name"), name.position, message, hint);
+            }
+            examples.push(example);
         }
         examples
     }

@@ -236,20 +236,21 @@ impl<'s> ValueScope<'s> {
         }
     }
 
-    /// Returns the first value that there is, and keeps in mind if the text of the user or reasoning is sent.
+    /// Returns the first value that there is, and keeps in mind if it is the text of the user or reasoning, which is
+    /// sent with it.
     pub(super) fn get_first(&self, sources: &[ValueSource]) -> Option<Json<'s>> {
-        if let Some(left_out) = self.left_out.filter(|_| sources.contains(&ValueSource::UserText)) {
-            left_out.is_user_text_sent.set(true);
+        let (source, value) = match sources {
+            [only] => (only, self.get(only)?),
+            _ => sources.iter().find_map(|source| Some((source, self.get(source).filter(has_value)?)))?,
+        };
+        match source {
+            ValueSource::UserText => self.left_out.iter().for_each(|left_out| left_out.is_user_text_sent.set(true)),
+            ValueSource::Reasoning => {
+                self.reasoning.zip(self.item).into_iter().for_each(|(reasoning, item)| reasoning.mark_sent(item));
+            }
+            _ => {}
         }
-        if let Some((reasoning, item)) =
-            self.reasoning.zip(self.item).filter(|_| sources.contains(&ValueSource::Reasoning))
-        {
-            reasoning.mark_sent(item);
-        }
-        match sources {
-            [only] => self.get(only),
-            _ => sources.iter().find_map(|source| self.get(source).filter(has_value)),
-        }
+        Some(value)
     }
 
     /// Takes the bytes of a text that is copied, unless too many are.

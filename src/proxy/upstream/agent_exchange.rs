@@ -121,7 +121,7 @@ impl AgentExchange {
     ) -> Poll<Result<bool, BError>> {
         match self {
             AgentExchange::Http1(exchange) => exchange.poll_body(cx, take),
-            // The future keeps nothing from one poll to the next.
+            // The future keeps nothing from one poll to the next, since the session has no timeout of its own.
             AgentExchange::Http2(session) => {
                 let piece = ready!(pin!(session.read_response_body()).poll(cx))?;
                 Poll::Ready(Ok(piece.map(|piece| take(&piece)).is_some()))

@@ -4,7 +4,8 @@ use super::super::golden::{Case, cases, translate_stream};
 use super::{BodyEnd, TRUNCATED, TruncatedRun, UNKNOWN, frame_data, is_terminal, run_truncated};
 use diglot::codec::Framing;
 use diglot::codec::sse::{SseDecoder, SseLimits, SseStep};
-use diglot::dialect::{AG_UI, PeerDialect};
+use diglot::dialect::{AG_UI, HAI, PeerDialect};
+use diglot::event::EventLoss;
 use diglot::event::run::RunEnding;
 use diglot::translate::roundtrip::{RoundTrip, RoundTripDifference};
 use diglot::translate::verify::{RuleSeverity, Verifier};
@@ -244,4 +245,19 @@ fn corpus_covers_every_ending() {
         endings.insert((last.contains("RUN_FINISHED"), last.contains(TRUNCATED.0)));
     }
     assert_eq!(endings.len(), 3, "{endings:?}");
+}
+
+/// The standard takes a byte order mark from the beginning of a body alone.
+#[test]
+fn a_last_line_behind_a_byte_order_mark_is_counted_without_its_end() {
+    let started = "data: {\"type\":\"RUN_STARTED\",\"messageId\":\"m\"}\n\n";
+    let finished = "\u{feff}data: {\"type\":\"RUN_FINISHED\",\"messageId\":\"m\"}";
+    for end in ["", "\n", "\n\n"] {
+        let [agent, client] = [&HAI, &AG_UI].map(PeerDialect::new);
+        let mut stream = Stream::new(agent, client, Some(RunIds::new("t1", "r1")), SseLimits::default());
+        let mut out = Vec::new();
+        stream.push(format!("{started}{finished}{end}").as_bytes(), super::NOW, &mut out).expect("within limits");
+        assert!(matches!(stream.finish(super::NOW, &mut out), Err(StreamError::Truncated { .. })), "{end:?}");
+        assert_eq!(stream.report().losses[EventLoss::MarkedLine as usize], 1, "{end:?}");
+    }
 }

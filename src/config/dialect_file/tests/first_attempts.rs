@@ -446,3 +446,12 @@ fn a_mistake_is_reported_once_and_with_what_is_written() {
         assert_eq!(problems(&file(rules)), "ok", "{rules}");
     }
 }
+
+#[test]
+fn two_examples_have_two_names() {
+    let example = "  - name: same\n    stream: 'data: {\"end\":1}'\n    events: []\n";
+    let found = problems(&format!("{}tests:\n{example}{example}", file("")));
+    assert!(found.starts_with("9:5: tests[1].name: another example has the name `same`"), "{found}");
+    let other = example.replace("same", "other");
+    assert_eq!(problems(&format!("{}tests:\n{example}{other}", file(""))), "ok");
+}
