@@ -19,7 +19,7 @@ import { filterInSlices, ROW_LANGUAGE, RowBook } from "../../src/admin/page/row_
 import { RUN_LANGUAGE } from "../../src/admin/page/runs_view.mjs";
 import { SecretMask } from "../../src/admin/page/secrets.mjs";
 import { curlOf, quote, reportOf } from "../../src/admin/page/take_along.mjs";
-import { hasFindings, verdictOf } from "../../src/admin/page/verdict.mjs";
+import { hasFindings, markedAdvice, verdictOf } from "../../src/admin/page/verdict.mjs";
 import { linesInView, topToShow } from "../../src/admin/page/virtual_list.mjs";
 import { oneLine, visible } from "../../src/admin/page/visible_text.mjs";
 import { density } from "../../src/admin/page/waterfall.mjs";
@@ -443,17 +443,36 @@ test("has the agent's own words of a refusal in its first sentence", () => {
 });
 
 test("names lines that a byte order mark makes no events before that the run has no end, and calls nothing of it permitted", () => {
-  const run = { ...summaryOf(1, NOW), outcome: "upstream_error", code: "upstream_truncated", message: "", body_form: "begins with a byte order mark" };
-  const verdict = (labels) => {
+  const run = { ...summaryOf(1, NOW), outcome: "upstream_error", code: "upstream_truncated", losses: 2, body_form: "begins with a byte order mark",
+    message: "The agent's stream ended before its run did. Run it again; see the agent's own log for why it stopped." };
+  const verdict = (labels, agent = null) => {
     const book = new RowBook();
-    book.add([{ ...[...rowsOf(1)][0], n: 2, losses: labels.map((label) => ({ label, help: label })) }]);
+    book.add([{ ...[...rowsOf(1)][0], n: 2, agent, canonical: [], losses: labels.map((label) => ({ label, help: label })) }]);
     return verdictOf(run, book).map(({ text, row }) => [text, row]);
   };
   const marked = verdict(["marked_line", "marked_line", "stripped"]);
-  assert.deepEqual(marked[0], ["2 lines of the agent begin with a byte order mark (U+FEFF), which only the first line may have: the client got nothing of them.", 2]);
+  assert.deepEqual(marked[0], ["2 lines of the agent begin with a byte order mark (U+FEFF), which only the first line may have: the client got nothing of them. Remove the byte order mark from what writes the agent's lines.", 2]);
   assert.match(marked[1][0], /^The agent ended without RUN_FINISHED\./);
   assert.deepEqual(marked.slice(2).map(([text]) => text), ["Lost 1 ×, stripped: stripped."]);
+  // The end was sent, and is lost; to run again does not help.
+  const ended = verdict(["marked_line"], { type: "RUN_FINISHED", data: "\ufeffdata: {}" }).map(([text]) => text);
+  assert.match(ended[1], /^The agent sent RUN_FINISHED in such a line, at row 2\./);
+  assert.doesNotMatch([...marked, ...ended].join(), /Run it again/);
+  assert.match(verdict([]).join(), /Run it again/);
+  assert.deepEqual([run, { ...run, losses: 0 }, { ...run, body_form: null }, { ...run, code: "upstream_reset" }].map((one) => markedAdvice(one) !== ""),
+    [true, false, false, false]);
   assert.ok(verdict([]).some(([text]) => text.endsWith("begins with a byte order mark, which is permitted.")));
+});
+
+test("names another run behind the end before that the run finished", () => {
+  const texts = (type) => {
+    const book = new RowBook();
+    book.add([{ ...[...rowsOf(1)][0], n: 4, agent: { type, data: "{}" }, client: [], canonical: [], cause: "dropped", losses: [{ label: "after_terminal", help: "late" }] }]);
+    return verdictOf({ ...summaryOf(1, NOW), outcome: "finished" }, book).map(({ level, text, row }) => [level, text, row]);
+  };
+  assert.deepEqual(texts("RUN_STARTED")[0], ["bad", "The agent began another run behind RUN_FINISHED (row 4): the client got nothing of it.", 4]);
+  assert.match(texts("RUN_STARTED")[1][1], /^The run finished\./);
+  assert.match(texts("TEXT_MESSAGE_END")[0][1], /^The run finished\./);
 });
 
 test("names what the agent never ended, and before that the run finished", () => {

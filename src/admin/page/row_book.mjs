@@ -2,8 +2,9 @@
 
 /** @typedef {import("./api.mjs").Row} Row */
 /**
- * @typedef {{ label: string, help: string, count: number, n: number, added: Set<string> }} Tally
- *   `n` is the first row, `added` the types of events that the repair made, or the members that it added
+ * @typedef {{ label: string, help: string, count: number, n: number, added: Set<string>, agents: Map<string, number> }} Tally
+ *   `n` is the first row, `added` the types of events that the repair made, or the members that it added, `agents` the
+ *   types of the agent's events, each with its first row
  */
 
 /** Repairs that make events, and the ends of their types. */
@@ -74,11 +75,12 @@ export class RowBook {
  * @param {import("./api.mjs").Finding[]} findings
  * @param {Row} row
  */
-function countFindings(tallies, findings, { n, agent, client }) {
+function countFindings(tallies, findings, { n, agent, client, canonical }) {
   for (const { label, help, member } of findings) {
-    const tally = tallies.get(label) ?? { label, help, count: 0, n, added: new Set() };
+    const tally = tallies.get(label) ?? { label, help, count: 0, n, added: new Set(), agents: new Map() };
     tally.count += 1;
     if (member !== undefined) tally.added.add(member);
+    for (const type of [agent?.type ?? "", ...canonical]) if (!tally.agents.has(type)) tally.agents.set(type, n);
     const supplied = SUPPLIES[label];
     for (const { type } of client) if (type !== null && type !== agent?.type && supplied?.test(type)) tally.added.add(type);
     tallies.set(label, tally);

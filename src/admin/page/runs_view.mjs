@@ -8,7 +8,7 @@ import { inEnglish } from "./gateway_words.mjs";
 import { say, sayName } from "./messages.mjs";
 import { bytes, clock, count, duration } from "./numbers.mjs";
 import { VirtualList } from "./virtual_list.mjs";
-import { hasFindings, levelOf } from "./verdict.mjs";
+import { hasFindings, levelOf, markedAdvice } from "./verdict.mjs";
 import { oneLine } from "./visible_text.mjs";
 
 /** @typedef {import("./api.mjs").RunSummary} RunSummary */
@@ -99,7 +99,10 @@ function findingsOf({ looks_like: name }) {
  * Returns the message of a run; what the page has no words for stands behind what its code means.
  * @param {RunSummary} run
  */
-function messageOf({ outcome, message, explanation }) {
+function messageOf(run) {
+  const { outcome, message, explanation } = run;
+  const advice = markedAdvice(run);
+  if (advice !== "") return { known: advice, own: "" };
   if (outcome === "agent_error" || message === null) return { known: message ?? "", own: "" };
   const { known, own } = divided(message);
   return { known: own === "" ? known : translated(explanation ?? ""), own };

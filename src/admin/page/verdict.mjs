@@ -16,8 +16,12 @@ const GOOD = ["finished", "interrupted"];
 /** Ends by a person or a plan rather than by a failure. */
 const STOPPED = ["client_gone", "cancelled", "drained", "unread"];
 const MOST_OF_A_KIND = 3;
+/** The code of a run whose agent ended before it. */
+const TRUNCATED = "upstream_truncated";
 /** The loss of an event whose line begins with a byte order mark. */
 const MARKED = "marked_line";
+/** The loss of an event behind the end of the run. */
+const LATE = "after_terminal";
 
 /**
  * @param {Pick<RunSummary, "state" | "outcome">} run
@@ -43,7 +47,7 @@ export function hasFindings(run) {
  * @returns {Sentence[]}
  */
 export function verdictOf(run, book) {
-  const causes = [...foreignTypes(run, book), ...changingIds(book), ...leftOpen(book)];
+  const causes = [...anotherRun(book), ...foreignTypes(run, book), ...changingIds(book), ...leftOpen(book)];
   const end = endOf(run, book);
   return [
     ...markedLines(book),
@@ -71,12 +75,14 @@ function endOf(run, book) {
   if (run.code === null) {
     return [{ level, text: [sayName("verdict.outcome", outcome), say("verdict.numbers", numbers)].join(say("verdict.between")) }];
   }
-  const cause = sayName("verdict.code", run.code);
+  const lostEnd = lostEndOf(run, book);
+  const cause = lostEnd === undefined ? sayName("verdict.code", run.code) : say("verdict.lost_end", { n: count(lostEnd) });
   const known = cause !== run.code;
   // The last event that the gateway made is the one that ended the run for the client.
   const made = book.made.findLast(({ client }) => client.length > 0);
   const written = made && say("verdict.written", { type: made.client.at(-1)?.type ?? "", code: run.code, n: made.n });
-  const message = run.message ?? "";
+  // That the agent shall run again helps nobody if its lines are lost.
+  const message = run.code === TRUNCATED && book.losses.has(MARKED) ? "" : (run.message ?? "");
   const words = outcome === "agent_error" ? { known: message, own: "" } : divided(message);
   const refusal = run.refusal ?? "";
   const quoted = words.known && say("verdict.message", { message: words.known });
@@ -125,6 +131,33 @@ function findingSentence(kind, { label, help, count: times, n, added }) {
 function markedLines({ losses }) {
   const lost = losses.get(MARKED);
   return lost === undefined ? [] : [{ level: "bad", text: say("verdict.marked_lines", { count: count(lost.count) }), row: lost.n }];
+}
+
+/**
+ * Returns the row of the agent's end of the run, if that is one of the lines that are lost.
+ * @param {RunSummary} run
+ * @param {RowBook} book
+ */
+function lostEndOf({ code }, { losses }) {
+  return code === TRUNCATED ? losses.get(MARKED)?.agents.get("RUN_FINISHED") : undefined;
+}
+
+/**
+ * A run that finished is half of the truth if another one that the client did not get follows it.
+ * @param {RowBook} book
+ * @returns {Sentence[]}
+ */
+function anotherRun({ losses }) {
+  const row = losses.get(LATE)?.agents.get("RUN_STARTED");
+  return row === undefined ? [] : [{ level: "bad", text: say("verdict.another_run", { n: count(row) }), row }];
+}
+
+/**
+ * Returns the advice for a run in the list, of which nothing but its summary is known.
+ * @param {RunSummary} run
+ */
+export function markedAdvice({ code, losses, body_form: form }) {
+  return code === TRUNCATED && losses > 0 && form?.includes("byte order mark") ? say("runs.marked_lines") : "";
 }
 
 /**
