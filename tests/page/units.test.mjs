@@ -6,7 +6,7 @@ import { ClientFold } from "../../src/admin/page/client_fold.mjs";
 import { Conversation } from "../../src/admin/page/conversation.mjs";
 import { complete, glob, parseFilter, unknownKey } from "../../src/admin/page/filter.mjs";
 import { divided, translated } from "../../src/admin/page/gateway_texts.mjs";
-import { compareMembers, jsonText, readJson } from "../../src/admin/page/json_members.mjs";
+import { compareMembers, hasMember, jsonText, readJson } from "../../src/admin/page/json_members.mjs";
 import { applyPatch } from "../../src/admin/page/json_patch.mjs";
 import en from "../../src/admin/page/messages.en.mjs";
 import { chooseLanguage, say } from "../../src/admin/page/messages.mjs";
@@ -98,6 +98,11 @@ test("compares members by path", () => {
   assert.deepEqual(members.map(({ path, change }) => `${change} ${path}`),
     ["same a", "same b.c[0]", "changed b.c[1]", "added b.c[2]", "same b.d", "added z", "gone x"]);
   assert.deepEqual(compareMembers([], []).map(({ change }) => change), ["same"]);
+});
+
+test("finds a member of another event at its top alone", () => {
+  const others = [undefined, [1], { metadata: { role: 1 }, toString: null }];
+  assert.deepEqual(["metadata", "role", "toString", "valueOf"].map((name) => hasMember(others, name)), [true, false, true, false]);
 });
 
 test("keeps the digits of large numbers where the runtime can", { skip: JSON.rawJSON === undefined && "node is too old" }, () => {
@@ -440,6 +445,17 @@ test("has the agent's own words of a refusal in its first sentence", () => {
   assert.equal(first.text, "The agent refused the request: it answered with an HTTP status that is no success. Its answer: “401 Unauthorized: The access token expired” Code: upstream_status.");
   assert.deepEqual([first.level, second.level, second.text], ["bad", "plain", "Message: “The agent answered with status 401. See the agent's own log for the reason.”"]);
   assert.match(verdictOf({ ...run, refusal: null }, new RowBook())[0].text, /Message: “The agent answered with status 401\./);
+  // Of the advice for several statuses, the one that came.
+  const advice = "After 401 or 403, check the credentials that the agent gets; after 404, the path in `upstream`; after 429, the agent's own limits.";
+  const said = (status, refusal) => verdictOf({ ...run, refusal, message: `The agent answered with status ${status}. Reference: r1. See the agent's own log for the reason. ${advice}` },
+    new RowBook()).map(({ text }) => text).join(" ");
+  const ways = ["the credentials that the agent gets", "the path in `upstream`", "the agent's own limits"];
+  for (const [status, way] of [[401, 0], [403, 0], [404, 1], [429, 2], [500, -1]]) for (const refusal of [`${status} No: no`, null]) {
+    const text = said(status, refusal);
+    assert.deepEqual(ways.filter((one) => text.includes(one)), ways.slice(way).slice(0, way < 0 ? 0 : 1), text);
+    assert.match(text, /Message: “The agent answered with status \d{3}\. Reference: r1\. See the agent's own log for the reason[.,]/);
+    assert.doesNotMatch(text, /[Aa]fter 4/);
+  }
 });
 
 test("names lines that a byte order mark makes no events before that the run has no end, and calls nothing of it permitted", () => {

@@ -44,6 +44,15 @@ export function isObject(value) {
 }
 
 /**
+ * Returns whether one of the values has a member of this name, at its top.
+ * @param {unknown[]} values
+ * @param {string} name
+ */
+export function hasMember(values, name) {
+  return values.some((value) => isObject(value) && Object.hasOwn(value, name));
+}
+
+/**
  * Writes a value as JSON; undefined stays undefined.
  * @param {unknown} value
  */

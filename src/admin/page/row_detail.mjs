@@ -2,7 +2,7 @@
 import { element, longText, put, table } from "./dom.mjs";
 import { translated } from "./gateway_texts.mjs";
 import { wordsOf } from "./gateway_words.mjs";
-import { compareMembers, jsonText, readJson } from "./json_members.mjs";
+import { compareMembers, hasMember, jsonText, readJson } from "./json_members.mjs";
 import { say, sayName } from "./messages.mjs";
 import { count, duration } from "./numbers.mjs";
 import { CAUSE_SIGNS, CHANGE_SIGNS } from "./row_lines.mjs";
@@ -48,7 +48,7 @@ export function whyOf(row, part, { released }, goTo) {
     note !== null && element("p", { class: "note" }, ...wordsOf(note)),
     ...losses.map((finding) => findingOf("loss", finding)),
     ...repairs.map((finding) => findingOf("repair", finding)),
-    ...carried.map(({ names, in: place }) =>
+    ...(isLost(row) ? [] : carried).map(({ names, in: place }) =>
       element("p", { class: "carried" }, say("detail.carried", { names: names.join(", "), place })),
     ),
     kept.length > 0 && element("p", { class: "carried" }, say("detail.kept", { values: kept.join(", ") })),
@@ -63,6 +63,14 @@ export function whyOf(row, part, { released }, goTo) {
     ),
     membersOf(row, part),
   ];
+}
+
+/**
+ * Returns whether nothing carries what an event has: it is left out, and not just without a form that shows it.
+ * @param {Row} row
+ */
+function isLost({ cause, losses }) {
+  return cause === "dropped" && !losses.some(({ label }) => label.endsWith("_not_shown"));
 }
 
 /**
@@ -88,7 +96,7 @@ function membersOf({ agent, client, cause }, part) {
   const right = client[part];
   if (!agent?.data || !right?.data || cause === "same") return null;
   // A member that another of the row's events has is not gone.
-  const others = client.map(({ data }, at) => (at === part ? "" : (data ?? ""))).join("");
+  const others = client.filter((_, at) => at !== part).map(({ data }) => readJson(data));
   return membersTable(agent.data, right.data, say("side.agent"), say("side.client"), others);
 }
 
@@ -98,12 +106,12 @@ function membersOf({ agent, client, cause }, part) {
  * @param {string} right
  * @param {string} leftName
  * @param {string} rightName
- * @param {string} [elsewhere]   where further members of the left are
+ * @param {unknown[]} [elsewhere]   values that have further members of the left
  */
-export function membersTable(left, right, leftName, rightName, elsewhere = "") {
+export function membersTable(left, right, leftName, rightName, elsewhere = []) {
   const values = [left, right].map(readJson);
   if (values.includes(undefined)) return element("p", {}, say("members.no_json"));
-  const isElsewhere = (/** @type {string} */ path) => elsewhere.includes(`"${path.split(/[.[]/, 1)[0]}":`);
+  const isElsewhere = (/** @type {string} */ path) => hasMember(elsewhere, path.split(/[.[]/, 1)[0]);
   const members = compareMembers(values[0], values[1]).filter(({ path, change }) => change !== "gone" || !isElsewhere(path));
   const differing = members.filter(({ change }) => change !== "same");
   const equal = element("p", { class: "equal" }, say("members.equal", { count: members.length - differing.length }));

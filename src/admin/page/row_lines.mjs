@@ -1,7 +1,7 @@
 // Draws the rows of a run in two columns: what the agent sent, and beside it what the client got because of it.
 import { element } from "./dom.mjs";
 import { wordsOf } from "./gateway_words.mjs";
-import { isObject, jsonText, readJson } from "./json_members.mjs";
+import { hasMember, isObject, jsonText, readJson } from "./json_members.mjs";
 import { say, sayName } from "./messages.mjs";
 import { bytes, count, duration } from "./numbers.mjs";
 import { oneLine } from "./visible_text.mjs";
@@ -129,16 +129,13 @@ function drawMember({ name, value, change }) {
  * @param {number} part
  */
 function comparedFor({ agent, client }, part) {
-  const [left, right] = [agent, client[part]].map((side) =>
-    side?.data && side.data.length <= MOST_PARSED ? readJson(side.data) : undefined,
-  );
-  const others = client
-    .filter((_, at) => at !== part)
-    .map(({ data }) => data)
-    .join("");
+  const read = (/** @type {Side | null | undefined} */ side) =>
+    side?.data && side.data.length <= MOST_PARSED ? readJson(side.data) : undefined;
+  const [left, right] = [agent, client[part]].map(read);
+  const others = client.filter((_, at) => at !== part).map(read);
   return {
     agent: isObject(left) ? shown(left, isObject(right) ? right : null, "gone", others) : undefined,
-    client: isObject(right) ? shown(right, isObject(left) ? left : null, "added", "") : undefined,
+    client: isObject(right) ? shown(right, isObject(left) ? left : null, "added", []) : undefined,
   };
 }
 
@@ -146,7 +143,7 @@ function comparedFor({ agent, client }, part) {
  * @param {Record<string, unknown>} object
  * @param {Record<string, unknown> | null} other  null if nothing stands beside it
  * @param {"gone" | "added"} alone
- * @param {string} elsewhere  a member that occurs there is not gone
+ * @param {unknown[]} elsewhere  a member that one of them has is not gone
  */
 function shown(object, other, alone, elsewhere) {
   const members = Object.entries(object)
@@ -155,7 +152,7 @@ function shown(object, other, alone, elsewhere) {
       const text = jsonText(value) ?? "";
       /** @type {Shown["change"]} */
       let change = "same";
-      if (other !== null && !Object.hasOwn(other, name)) change = elsewhere.includes(`"${name}":`) ? "same" : alone;
+      if (other !== null && !Object.hasOwn(other, name)) change = hasMember(elsewhere, name) ? "same" : alone;
       else if (other !== null && jsonText(other[name]) !== text) change = "changed";
       return { name: oneLine(name, MOST_OF_VALUE), value: oneLine(text, MOST_OF_VALUE), change };
     });

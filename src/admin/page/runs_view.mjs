@@ -3,12 +3,11 @@ import { button, element, onKeys, put } from "./dom.mjs";
 import { filterBox } from "./filter_box.mjs";
 import { parseFilter } from "./filter.mjs";
 import { captureControls } from "./capture.mjs";
-import { divided, translated } from "./gateway_texts.mjs";
 import { inEnglish } from "./gateway_words.mjs";
 import { say, sayName } from "./messages.mjs";
 import { bytes, clock, count, duration } from "./numbers.mjs";
 import { VirtualList } from "./virtual_list.mjs";
-import { hasFindings, levelOf, markedAdvice } from "./verdict.mjs";
+import { hasFindings, levelOf, markedAdvice, wordsFor } from "./verdict.mjs";
 import { oneLine } from "./visible_text.mjs";
 
 /** @typedef {import("./api.mjs").RunSummary} RunSummary */
@@ -104,8 +103,8 @@ function messageOf(run) {
   const advice = markedAdvice(run);
   if (advice !== "") return { known: advice, own: "" };
   if (outcome === "agent_error" || message === null) return { known: message ?? "", own: "" };
-  const { known, own } = divided(message);
-  return { known: own === "" ? known : translated(explanation ?? ""), own };
+  const { known, own } = wordsFor(run, message);
+  return { known: own === "" ? known : wordsFor(run, explanation ?? "").known, own };
 }
 
 /** @param {keyof LEVEL_SIGNS} level */

@@ -16,6 +16,8 @@ const GOOD = ["finished", "interrupted"];
 /** Ends by a person or a plan rather than by a failure. */
 const STOPPED = ["client_gone", "cancelled", "drained", "unread"];
 const MOST_OF_A_KIND = 3;
+/** What the gateway writes before its advice for several statuses. */
+const SEE_LOG = "See the agent's own log for the reason.";
 /** The code of a run whose agent ended before it. */
 const TRUNCATED = "upstream_truncated";
 /** The loss of an event whose line begins with a byte order mark. */
@@ -83,7 +85,7 @@ function endOf(run, book) {
   const written = made && say("verdict.written", { type: made.client.at(-1)?.type ?? "", code: run.code, n: made.n });
   // That the agent shall run again helps nobody if its lines are lost.
   const message = run.code === TRUNCATED && book.losses.has(MARKED) ? "" : (run.message ?? "");
-  const words = outcome === "agent_error" ? { known: message, own: "" } : divided(message);
+  const words = outcome === "agent_error" ? { known: message, own: "" } : wordsFor(run, message);
   const refusal = run.refusal ?? "";
   const quoted = words.known && say("verdict.message", { message: words.known });
   const text = [
@@ -150,6 +152,21 @@ function lostEndOf({ code }, { losses }) {
 function anotherRun({ losses }) {
   const row = losses.get(LATE)?.agents.get("RUN_STARTED");
   return row === undefined ? [] : [{ level: "bad", text: say("verdict.another_run", { n: count(row) }), row }];
+}
+
+/**
+ * Divides a message as `divided` does. The gateway's advice for an agent that refuses has a part for each of several
+ * statuses: here stands the one that came.
+ * @param {RunSummary} run
+ * @param {string} message
+ */
+export function wordsFor({ code, refusal }, message) {
+  const [text, advice] = message.split(/ (?=After 401 or 403, )/, 2);
+  if (code !== "upstream_status" || advice === undefined) return divided(message);
+  const status = /^\d{3}/.exec(refusal ?? "")?.[0] ?? /status (\d{3})/.exec(text)?.[1];
+  const { known, own } = divided(text.replace(` ${SEE_LOG}`, ""));
+  const way = sayName("advice", status ?? "");
+  return { known: [known, way === status ? say("advice.other") : way].filter(Boolean).join(say("verdict.between")), own };
 }
 
 /**
