@@ -349,6 +349,11 @@ test("offers recording where nothing is recorded, and says when the token is wro
   await stranger.goto(`${empty.url}/#token=wrong`);
   await stranger.waitForFunction(() => document.querySelector(".banner").textContent.includes("does not accept"));
   await context.close();
+  const other = await browser.newContext();
+  const bare = await other.newPage();
+  await bare.goto(empty.url);
+  await bare.waitForFunction(() => document.querySelector(".banner").textContent.includes("has no token"));
+  await other.close();
   empty.stop();
 });
 

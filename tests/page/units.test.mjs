@@ -207,6 +207,17 @@ test("names a key that the language does not have, and leaves addresses alone", 
   for (const known of ["type:A", "", "ru", "http://a:80/x", '"rute:chat"', "type:a:b"]) assert.equal(unknownKey(known, keys), undefined, known);
 });
 
+test("measures an event in bytes, as `tap` does", () => {
+  const largest = (text) => {
+    const book = new RowBook();
+    book.add([{ ...[...rowsOf(1)][0], n: 3, client: [], agent: { type: "STATE_SNAPSHOT", data: text } }]);
+    return book.largest;
+  };
+  assert.deepEqual(largest("部".repeat(100_000)), { size: 300_000, n: 3, type: "STATE_SNAPSHOT" });
+  assert.equal(largest("部".repeat(83_333)).n, 0);
+  assert.equal(largest("x".repeat(250_001)).size, 250_001);
+});
+
 test("names the party that was slow", () => {
   const wait = (clientWaits) => {
     const book = new RowBook();

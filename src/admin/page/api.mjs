@@ -105,6 +105,11 @@ export function takeToken() {
   return true;
 }
 
+/** Returns whether the page has a token to send, be it a good one or not. */
+export function hasToken() {
+  return Boolean(sessionStorage.getItem(TOKEN_KEY));
+}
+
 /**
  * @param {string} path
  * @param {RequestInit} [options]

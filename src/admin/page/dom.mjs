@@ -1,7 +1,7 @@
 // Builds elements. Every text becomes a text node after its invisible characters were made visible: nothing that an
 // agent or a client sent is ever parsed as markup, wherever on the page it is shown.
 import { say } from "./messages.mjs";
-import { bytes } from "./numbers.mjs";
+import { bytes, sizeOf } from "./numbers.mjs";
 import { visible } from "./visible_text.mjs";
 
 /** @typedef {Node | string | number | null | undefined | false} Child */
@@ -91,7 +91,7 @@ export function button(label, onclick, { key, ...properties } = {}) {
 export function longText(text) {
   const pre = element("pre", { tabindex: "0" }, text.slice(0, SHOWN_AT_FIRST));
   if (text.length <= SHOWN_AT_FIRST) return pre;
-  const all = button(say("show.all", { size: bytes(text.length) }), () => {
+  const all = button(say("show.all", { size: bytes(sizeOf(text)) }), () => {
     const blocks = [];
     for (let at = 0; at < text.length; at += BLOCK) blocks.push(element("div", {}, text.slice(at, at + BLOCK)));
     put(pre, ...blocks);

@@ -1,5 +1,5 @@
 // Starts the page: takes the token out of the address, follows the runs, and shows the view that the address names.
-import { takeToken } from "./api.mjs";
+import { hasToken, takeToken } from "./api.mjs";
 import { captureControls } from "./capture.mjs";
 import { button, element, onKeys, put } from "./dom.mjs";
 import { chooseLanguage, say, switchLanguage } from "./messages.mjs";
@@ -77,7 +77,8 @@ function drawHeader() {
 }
 
 function drawBanner() {
-  const text = { connecting: "", live: "", lost: say("banner.lost"), refused: say("banner.refused") }[store.state];
+  const refused = say(hasToken() ? "banner.refused" : "banner.no_token");
+  const text = { connecting: "", live: "", lost: say("banner.lost"), refused }[store.state];
   if (banner.textContent !== text) put(banner, text);
 }
 

@@ -5,6 +5,7 @@ export default {
   "show.all": "Show all ({size})",
   "nav.label": "Views",
   "banner.lost": "The connection to the gateway is lost. The page tries again by itself.",
+  "banner.no_token": "This page has no token. Open the address that `diglot inspect url` prints, or `diglot demo` printed when it started: each process has a new one.",
   "banner.refused": "The gateway does not accept this page's token. Open the address that `diglot inspect url` prints, or `diglot demo` printed when it started: each process has a new one.",
   "language.other": "中文",
   "theme.switch": "Light / dark",

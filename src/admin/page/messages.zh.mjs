@@ -6,6 +6,7 @@ export default {
   "show.all": "显示全部（{size}）",
   "nav.label": "视图",
   "banner.lost": "与网关的连接已断开，页面会自动重试。",
+  "banner.no_token": "此页面没有令牌。请打开 `diglot inspect url` 打印的地址，或 `diglot demo` 启动时打印的地址：每个进程的地址都是新的。",
   "banner.refused": "网关不接受此页面的令牌。请打开 `diglot inspect url` 打印的地址，或 `diglot demo` 启动时打印的地址：每个进程的地址都是新的。",
   "language.other": "English",
   "theme.switch": "浅色 / 深色",

@@ -20,6 +20,16 @@ export function bytes(value) {
   return `${value.toFixed(value < 99.95 ? 1 : 0)} ${units[unit]}`;
 }
 
+const encoder = new TextEncoder();
+
+/**
+ * Returns the bytes of a text in UTF-8, as the gateway counts them.
+ * @param {string} text
+ */
+export function sizeOf(text) {
+  return encoder.encode(text).length;
+}
+
 /** @param {number | null | undefined} ms */
 export function duration(ms) {
   if (ms === null || ms === undefined) return "\u2013";

@@ -1,4 +1,5 @@
 // Keeps the rows of one run and what is remarkable about them, counted as the rows come.
+import { sizeOf } from "./numbers.mjs";
 
 /** @typedef {import("./api.mjs").Row} Row */
 /**
@@ -15,7 +16,9 @@ const SUPPLIES = /** @type {Record<string, RegExp>} */ ({
 
 /** What a screen can show of a wait, and a person can feel. */
 const LONG_WAIT_MS = 1_000;
-const LARGE_CHARACTERS = 250_000;
+const LARGE_BYTES = 250_000;
+/** No UTF-16 unit of a text needs more bytes in UTF-8. */
+const MOST_BYTES_OF_UNIT = 3;
 
 export class RowBook {
   /** @type {Row[]} */
@@ -37,7 +40,7 @@ export class RowBook {
   /** The row at whose end the agent had left something open. @type {Row | undefined} */
   leftOpen;
   longestWait = { ms: LONG_WAIT_MS, n: 0, until: 0 };
-  largest = { size: LARGE_CHARACTERS, n: 0, type: "" };
+  largest = { size: LARGE_BYTES, n: 0, type: "" };
   /** True if the run was evicted before all its rows were read. */
   isGone = false;
 
@@ -55,7 +58,9 @@ export class RowBook {
     this.rows.push(row);
     if (row.at_ms - before > this.longestWait.ms) this.longestWait = { ms: row.at_ms - before, n: row.n, until: row.at_ms };
     for (const side of [row.agent, ...row.client]) {
-      const size = side?.data?.length ?? 0;
+      const text = side?.data ?? "";
+      if (text.length * MOST_BYTES_OF_UNIT <= this.largest.size) continue;
+      const size = sizeOf(text);
       if (size > this.largest.size) this.largest = { size, n: row.n, type: side?.type ?? "" };
     }
     countFindings(this.losses, row.losses, row);

@@ -3,7 +3,7 @@ import { element } from "./dom.mjs";
 import { wordsOf } from "./gateway_words.mjs";
 import { hasMember, isObject, jsonText, readJson } from "./json_members.mjs";
 import { say, sayName } from "./messages.mjs";
-import { bytes, count, duration } from "./numbers.mjs";
+import { bytes, count, duration, sizeOf } from "./numbers.mjs";
 import { oneLine } from "./visible_text.mjs";
 
 /** @typedef {import("./api.mjs").Row} Row */
@@ -102,7 +102,7 @@ function clientOf({ client, note, cause, id_change: ids }, part, members) {
 function sideOf(side, members, place) {
   if (side === null) return [];
   const { type, data } = side;
-  const size = data !== null && data.length > MOST_PARSED && element("em", {}, bytes(data.length));
+  const size = data !== null && data.length > MOST_PARSED && element("em", {}, bytes(sizeOf(data)));
   return [
     element("span", { class: "type" }, element("code", {}, type ?? say("row.no_event")), size, place),
     element(
