@@ -128,15 +128,16 @@ impl ExampleCoverage {
             ValueSource::Slot(slot) if !self.found_slots[*slot] => {
                 let path = &condition.path;
                 let is_line = !self.event_lines.is_empty() && EVENT_MEMBERS.contains(&&**path);
-                let is_its = |place: &&ReadPlace| place.rule_line == Some(rule.line) && *place.written == **path;
-                let meant = match self.places.iter().find(is_its).and_then(|place| self.explain_missing_place(place)) {
-                    _ if is_line => ", or write `\"@event\"` for the `event:` line".to_owned(),
-                    Some(hint) => match hint.strip_prefix(NO_HINT) {
-                        Some(more) => format!(", or correct the path{more}"),
-                        None => format!("; {}", hint.trim_end_matches(NO_EXAMPLE)),
-                    },
-                    None => ", or correct the path".to_owned(),
-                };
+                let is_of_rule = |place: &&ReadPlace| place.rule_line == Some(rule.line) && *place.written == **path;
+                let meant =
+                    match self.places.iter().find(is_of_rule).and_then(|place| self.explain_missing_place(place)) {
+                        _ if is_line => ", or write `\"@event\"` for the `event:` line".to_owned(),
+                        Some(hint) => match hint.strip_prefix(NO_HINT) {
+                            Some(more) => format!(", or correct the path{more}"),
+                            None => format!("; {}", hint.trim_end_matches(NO_EXAMPLE)),
+                        },
+                        None => ", or correct the path".to_owned(),
+                    };
                 Some((format!(": none has `{path}`"), meant))
             }
             ValueSource::EventLine if self.event_lines.is_empty() => {
@@ -151,11 +152,11 @@ impl ExampleCoverage {
     /// Explains a condition whose place has other words in all frames.
     fn explain_missing_word(&self, rule: &MappingRule, condition: &Condition) -> Option<(String, String)> {
         let ValueTest::OneOf(words) = &condition.test else { return None };
-        let is_its = |place: &&ReadPlace| place.rule_line == Some(rule.line) && *place.written == *condition.path;
+        let is_of_rule = |place: &&ReadPlace| place.rule_line == Some(rule.line) && *place.written == *condition.path;
         let values: BTreeSet<String> = match condition.source {
             ValueSource::EventLine => self.event_lines.clone(),
             ValueSource::Slot(_) => {
-                let steps = self.places.iter().find(is_its)?.chain.last()?;
+                let steps = self.places.iter().find(is_of_rule)?.chain.last()?;
                 let values = self.frames.iter().filter_map(|frame| find_value(steps, frame.as_borrowed()));
                 values.filter_map(|value| Some(value.text()?.into_owned())).collect()
             }

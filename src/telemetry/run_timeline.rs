@@ -105,9 +105,9 @@ impl RunTimeline {
     /// Records that the request was refused, unless a gate has recorded that it refused it.
     pub(crate) fn record_refusal(&self, code: &str) {
         let detail = format!("refused: {code}");
-        let is_it =
+        let is_this_refusal =
             |own: &String| own.strip_prefix(&detail).is_some_and(|rest| rest.is_empty() || rest.starts_with(';'));
-        if !self.state.lock().moments.iter().any(|moment| moment.detail.as_ref().is_some_and(is_it)) {
+        if !self.state.lock().moments.iter().any(|moment| moment.detail.as_ref().is_some_and(is_this_refusal)) {
             self.record("request check", Some(detail));
         }
     }

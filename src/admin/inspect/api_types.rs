@@ -249,7 +249,7 @@ fn timeline(run: &CapturedRun, summary: &RunOverview) -> Vec<TimelineMark> {
             CaptureStep::Cancelled => marks.push(mark(at_ms, "cancelled", None)),
         }
     }
-    // What the agent sends after its own last event is not read.
+    // The gateway reads nothing behind the agent's last event.
     let has_own_end = summary.outcome.is_some_and(|outcome| OWN_ENDS.iter().any(|own| own.label() == outcome));
     let is_open = summary.missed_bytes == 0 && !marks.iter().any(|mark| mark.name == "body_ended");
     marks.extend(last_read.filter(|_| has_own_end && is_open).map(|at_ms| mark(at_ms, "stopped_reading", None)));
