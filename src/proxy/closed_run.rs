@@ -17,7 +17,7 @@ pub(super) struct ClosedRun {
 impl ClosedRun {
     /// Waits until the client has read everything, has left, or is disconnected.
     pub(super) async fn finish(self) {
-        let ClosedRun { output, mut lifecycle, slow_clients, caller } = self;
+        let ClosedRun { output, lifecycle, slow_clients, caller } = self;
         tokio::select! {
             // First, because the body ends only after `finish` has begun.
             biased;

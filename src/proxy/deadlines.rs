@@ -1,6 +1,5 @@
 //! The deadlines of one run, and the wall clock.
 
-use super::registered_waker::RegisteredWaker;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -31,7 +30,6 @@ pub(super) struct RunDeadlines {
     last_write: Instant,
     last_read: Instant,
     last_event: Instant,
-    timer_waker: RegisteredWaker,
     /// the deadlines have changed since the timer was set
     is_timer_stale: bool,
     keep_alive: Duration,
@@ -59,7 +57,6 @@ impl RunDeadlines {
             fixed: Vec::new(),
             paused_since: None,
             timer,
-            timer_waker: RegisteredWaker::default(),
             is_timer_stale: false,
         }
     }
@@ -158,7 +155,11 @@ impl RunDeadlines {
         let deadlines = self.agent_deadlines().into_iter().chain([self.next_deadline()]).flatten();
         let next = deadlines.map(|deadline| deadline.at).fold(self.last_write + self.keep_alive, Instant::min);
         self.timer.as_mut().reset(next);
-        self.timer_waker.clear();
+    }
+
+    /// Returns whether the timer must be set and polled again.
+    pub(super) const fn is_timer_stale(&self) -> bool {
+        self.is_timer_stale
     }
 
     /// Waits for the timer. Returns `true` if a keep-alive is due.
@@ -166,8 +167,7 @@ impl RunDeadlines {
         if std::mem::take(&mut self.is_timer_stale) {
             self.reset_timer();
         }
-        ready!(self.timer_waker.poll(self.timer.as_mut(), cx));
-        self.timer_waker.clear();
+        ready!(self.timer.as_mut().poll(cx));
         let now = Instant::now();
         if let Some(kind) = self.find_expired(now) {
             return Poll::Ready(Err(kind));

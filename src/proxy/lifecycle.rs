@@ -7,9 +7,7 @@
 //!                                           ╰────────────── second signal ──────────────╯
 //! ```
 
-use super::registered_waker::RegisteredWaker;
 use futures_util::future::{BoxFuture, FutureExt};
-use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
@@ -58,7 +56,7 @@ impl Lifecycle {
     }
 
     pub(crate) fn watch(&self) -> LifecycleWatch {
-        LifecycleWatch { phase: self.phase.subscribe(), cut: None, cut_waker: RegisteredWaker::default() }
+        LifecycleWatch { phase: self.phase.subscribe(), cut: None }
     }
 
     #[must_use]
@@ -102,9 +100,8 @@ impl Lifecycle {
 /// Notifies a run that it must end.
 pub(crate) struct LifecycleWatch {
     phase: watch::Receiver<LifecyclePhase>,
-    /// waits for the cut, from the first wait on
+    /// waits for the cut, from the first poll on
     cut: Option<BoxFuture<'static, ()>>,
-    cut_waker: RegisteredWaker,
 }
 
 impl LifecycleWatch {
@@ -113,24 +110,23 @@ impl LifecycleWatch {
     }
 
     /// Waits until open runs must end. Cancel safe.
-    pub(crate) async fn wait_cut(&mut self) {
-        poll_fn(|cx| self.poll_cut(cx)).await;
+    pub(crate) fn wait_cut(&self) -> impl Future<Output = ()> + Send + use<> {
+        wait_for_cut(self.phase.clone())
     }
 
+    /// Wakes the task of the last poll at the cut.
     pub(crate) fn poll_cut(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let phase = &self.phase;
-        let cut = self.cut.get_or_insert_with(|| {
-            let mut phase = phase.clone();
-            // An error means that the sender was dropped because the process is ending.
-            async move { drop(phase.wait_for(|now| *now == LifecyclePhase::Cut).await) }.boxed()
-        });
-        let polled = self.cut_waker.poll(cut.as_mut(), cx);
+        let polled = self.cut.get_or_insert_with(|| wait_for_cut(self.phase.clone()).boxed()).poll_unpin(cx);
         if polled.is_ready() {
             self.cut = None;
-            self.cut_waker.clear();
         }
         polled
     }
+}
+
+async fn wait_for_cut(mut phase: watch::Receiver<LifecyclePhase>) {
+    // An error means that the sender was dropped because the process is ending.
+    let _ = phase.wait_for(|now| *now == LifecyclePhase::Cut).await;
 }
 
 #[derive(Debug)]
@@ -147,6 +143,7 @@ impl Drop for RunPermit {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::future::poll_fn;
 
     #[tokio::test]
     async fn idle_waits_for_the_last_permit_and_phases_never_go_back() {
@@ -169,7 +166,7 @@ mod tests {
     #[tokio::test]
     async fn notifies_runs_of_the_cut_but_not_of_draining() {
         let lifecycle = Lifecycle::default();
-        let mut watch = lifecycle.watch();
+        let watch = lifecycle.watch();
         lifecycle.advance(LifecyclePhase::Draining);
         assert!(!watch.is_cut() && futures_util::poll!(Box::pin(watch.wait_cut())).is_pending());
         lifecycle.advance(LifecyclePhase::Cut);
@@ -186,12 +183,12 @@ mod tests {
             let mut watch = lifecycle.watch();
             let waiting = tokio::spawn(async move {
                 for _ in 0..20 {
-                    if futures_util::poll!(Box::pin(watch.wait_cut())).is_ready() {
+                    if futures_util::poll!(poll_fn(|cx| watch.poll_cut(cx))).is_ready() {
                         return;
                     }
                     tokio::task::yield_now().await;
                 }
-                watch.wait_cut().await;
+                poll_fn(|cx| watch.poll_cut(cx)).await;
             });
             for phase in [LifecyclePhase::Leaving, LifecyclePhase::Draining, LifecyclePhase::Cut] {
                 tokio::task::yield_now().await;

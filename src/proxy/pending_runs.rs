@@ -117,7 +117,7 @@ impl<T: Send + 'static> RunReservation<T> {
         mut self,
         reader: T,
         run: JoinHandle<()>,
-        mut lifecycle: LifecycleWatch,
+        lifecycle: LifecycleWatch,
         on_unread: impl FnOnce(T) + Send + 'static,
     ) {
         self.owns_entry = false;

@@ -50,9 +50,11 @@ pub(crate) struct BodyAborted;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct PipeClosed;
 
+// In this order in memory: what every event touches comes first.
+#[repr(C)]
 struct PipeShared {
-    state: Mutex<PipeState>,
     capacity: usize,
+    state: Mutex<PipeState>,
 }
 
 // In this order in memory: what every event touches comes first.
@@ -61,7 +63,6 @@ struct PipeState {
     bytes: Vec<u8>,
     /// the piece that the connection is sending
     sending: usize,
-    partial: Bytes,
     /// whether the last write was large, and is not sent yet
     is_large: bool,
     /// the connection executes the run, and takes what it has written right afterwards
@@ -70,12 +71,14 @@ struct PipeState {
     is_sending: bool,
     end: PipeEnd,
     reader_state: PipeReaderState,
+    write_waker: Option<Waker>,
+    read_waker: Option<Waker>,
+    /// what is left of a write that is sent in pieces
+    partial: Bytes,
     close_waker: Option<Waker>,
     /// when unread bytes were first detected since the last read
     stalled_since: Option<Instant>,
     resource: Option<Box<dyn Send>>,
-    write_waker: Option<Waker>,
-    read_waker: Option<Waker>,
     /// wakes a connection that is sending, to abort it
     send_waker: Option<Waker>,
 }
@@ -125,6 +128,10 @@ pub(super) fn pipe(capacity: usize, resource: impl Send + 'static) -> (PipeWrite
 }
 
 impl PipeShared {
+    fn is_closed(&self) -> bool {
+        self.state.lock().end == PipeEnd::Closed
+    }
+
     /// Discards all bytes and makes later writes fail.
     fn close(&self) {
         let mut state = self.state.lock();
@@ -269,11 +276,12 @@ impl PipeWriter {
         if state.end == PipeEnd::Closed {
             return Poll::Ready(());
         }
-        // Polled with each event: another clone would count the task's references each time.
-        if state.close_waker.as_ref().is_none_or(|waker| !waker.will_wake(cx.waker())) {
-            state.close_waker = Some(cx.waker().clone());
-        }
+        state.close_waker = Some(cx.waker().clone());
         Poll::Pending
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.0.is_closed()
     }
 
     /// Disconnects a client that has read none of the waiting bytes for [`SEND_TIMEOUT`].
@@ -410,7 +418,7 @@ impl PipeRelay {
 
     /// Returns whether the run has disconnected its client.
     pub(super) fn is_closed(&self) -> bool {
-        self.0.state.lock().end == PipeEnd::Closed
+        self.0.is_closed()
     }
 }
 

@@ -33,8 +33,9 @@ impl RegisteredWaker {
     pub(super) fn poll<F: Future + ?Sized>(&mut self, future: Pin<&mut F>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let waker = match &self.0 {
             Some(known) if known.task.will_wake(cx.waker()) => {
-                // Before the poll, since the future may wake the task during it.
-                if !known.is_woken.swap(false, Ordering::AcqRel) {
+                // Before the poll, since the future may wake the task during it. Only a read is cheap enough for each
+                // event, and only a swap cannot fall behind the poll.
+                if !known.is_woken.load(Ordering::Relaxed) || !known.is_woken.swap(false, Ordering::AcqRel) {
                     return Poll::Pending;
                 }
                 Arc::clone(known)
@@ -42,7 +43,11 @@ impl RegisteredWaker {
             _ => Arc::new(TaskWaker { task: cx.waker().clone(), is_woken: AtomicBool::new(false) }),
         };
         self.0 = Some(Arc::clone(&waker));
-        future.poll(&mut Context::from_waker(&waker.into()))
+        let polled = future.poll(&mut Context::from_waker(&waker.into()));
+        if polled.is_ready() {
+            self.clear();
+        }
+        polled
     }
 
     /// Requires another poll, since the future has changed.

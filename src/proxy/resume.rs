@@ -81,7 +81,7 @@ impl Gateway {
         {
             return Ok(Some(own));
         }
-        let mut lifecycle = self.lifecycle.watch();
+        let lifecycle = self.lifecycle.watch();
         let cut = async move { lifecycle.wait_cut().await }.boxed();
         replication.find(RunQuery { caller, run: *run, side: client, cursor }, cut).await.map_err(|error| match error {
             RunLookupError::Unavailable => ReplicationUnavailable.into(),

@@ -15,10 +15,12 @@ mod close;
 mod interrupt;
 
 pub(super) use capture::OptionalCapture;
+use interrupt::InterruptSources;
 
 use super::agent_client::{ReconnectBudget, ReconnectSource, is_retryable, is_stream_break};
 use super::deadlines::{DeadlineKind, RunDeadlines, now_millis};
 use super::read_pace::ReadPace;
+use super::registered_waker::RegisteredWaker;
 use super::run_context::{AgentRequest, RunContext};
 use super::run_end::{ReadEnd, ReconnectOutcome, RunEndReason, RunInterrupt, release_session};
 use super::run_memory::RunMemoryShare;
@@ -71,6 +73,8 @@ pub(super) struct RunTask {
     now: Instant,
     /// whether this batch waited for its agent, and so has looked for a cut and at the deadlines
     has_waited: bool,
+    waits_for_event: bool,
+    interrupt_waker: RegisteredWaker,
     last_write: Option<Instant>,
     out: Vec<u8>,
     pace: ReadPace,
@@ -103,6 +107,8 @@ impl RunTask {
             last_write: None,
             now: Instant::now(),
             has_waited: false,
+            waits_for_event: true,
+            interrupt_waker: RegisteredWaker::default(),
         }
     }
 
@@ -343,8 +349,9 @@ impl RunTask {
         };
         if read.is_pending() {
             self.has_waited = true;
-            let Self { output, capture, context, deadlines, .. } = self;
-            let interrupt = ready!(Self::poll_interrupt(output, capture, context, deadlines, None, cx));
+            let Self { interrupt_waker, output, capture, context, deadlines, .. } = self;
+            let mut sources = InterruptSources { output, capture, context, deadlines, start_tx: None };
+            let interrupt = ready!(sources.poll(interrupt_waker, cx));
             let reason = RunEndReason::from_interrupt(interrupt, &self.context);
             return Poll::Ready(ControlFlow::Break(ReadEnd::Interrupted(reason)));
         }
@@ -383,12 +390,13 @@ impl RunTask {
     /// Waits until other runs hold less.
     async fn wait_for_memory(&mut self) -> Result<(), RunEndReason> {
         self.deadlines.pause_agent();
-        let Self { output, capture, context, deadlines, memory, .. } = self;
+        let Self { interrupt_waker, output, capture, context, deadlines, memory, .. } = self;
+        let mut sources = InterruptSources { output, capture, context, deadlines, start_tx: None };
         let waited = tokio::select! {
             biased;
             room = memory.wait_for_room() => room.map_err(RunEndReason::from),
-            interrupt = poll_fn(|cx| Self::poll_interrupt(output, capture, context, deadlines, None, cx)) => {
-                Err(RunEndReason::from_interrupt(interrupt, context))
+            interrupt = poll_fn(|cx| sources.poll(interrupt_waker, cx)) => {
+                Err(RunEndReason::from_interrupt(interrupt, sources.context))
             }
         };
         self.deadlines.resume_agent();
@@ -413,8 +421,7 @@ impl RunTask {
             spare_buffer::put_back(std::mem::take(&mut self.out));
             // While an agent floods the gateway with bytes that form no events, the run never waits for the client to
             // disconnect.
-            let closed = self.output.poll_closed(&mut Context::from_waker(Waker::noop()));
-            return if let Poll::Ready(reason) = closed { Err(reason) } else { Ok(()) };
+            return self.output.find_stop().map_or(Ok(()), Err);
         }
         let record = &mut self.context.record;
         match self.last_write {
@@ -430,7 +437,8 @@ impl RunTask {
             }
         }
         // Frames without data are passed on, but are no events.
-        if self.stream.frames_read() > 0 {
+        if self.waits_for_event && self.stream.frames_read() > 0 {
+            self.waits_for_event = false;
             self.deadlines.clear_deadline(DeadlineKind::FirstEvent);
         }
         let length = self.out.len();

@@ -78,6 +78,14 @@ impl RunOutput {
         }
     }
 
+    /// As [`poll_closed`](Self::poll_closed), for a run that does not wait.
+    pub(super) fn find_stop(&self) -> Option<LogStopReason> {
+        match self {
+            RunOutput::Direct(pipe, _) => pipe.is_closed().then_some(LogStopReason::Abandoned),
+            RunOutput::Logged(output) => output.writer.find_stop(),
+        }
+    }
+
     /// Returns the memory of what the clients have not read and the replay log does not count.
     pub(super) fn unread_bytes(&self) -> usize {
         match self {

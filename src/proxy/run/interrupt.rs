@@ -2,46 +2,63 @@
 
 use super::{OptionalCapture, RunTask, StartSender};
 use crate::proxy::deadlines::RunDeadlines;
+use crate::proxy::registered_waker::RegisteredWaker;
 use crate::proxy::run_context::RunContext;
 use crate::proxy::run_end::RunInterrupt;
 use crate::proxy::run_output::RunOutput;
 use std::future::poll_fn;
+use std::pin::pin;
 use std::task::{Context, Poll, ready};
 use tokio::sync::oneshot;
 
+/// The parts of a waiting run that may end it.
+pub(super) struct InterruptSources<'r> {
+    pub(super) output: &'r mut RunOutput,
+    pub(super) capture: &'r OptionalCapture,
+    pub(super) context: &'r mut RunContext,
+    pub(super) deadlines: &'r mut RunDeadlines,
+    /// present while the client has no response
+    pub(super) start_tx: Option<&'r StartSender>,
+}
+
 impl RunTask {
     pub(super) async fn next_interrupt(&mut self, start_tx: Option<&StartSender>) -> RunInterrupt {
-        let Self { output, capture, context, deadlines, .. } = self;
-        poll_fn(|cx| Self::poll_interrupt(output, capture, context, deadlines, start_tx, cx)).await
+        let Self { interrupt_waker, output, capture, context, deadlines, .. } = self;
+        let mut sources = InterruptSources { output, capture, context, deadlines, start_tx };
+        poll_fn(|cx| sources.poll(interrupt_waker, cx)).await
+    }
+}
+
+impl InterruptSources<'_> {
+    /// Sends keep-alives while the agent sends nothing, until an event ends the run. Looks at its sources only if one
+    /// of them has woken the task: the agent wakes it far more often.
+    pub(super) fn poll(&mut self, waker: &mut RegisteredWaker, cx: &mut Context<'_>) -> Poll<RunInterrupt> {
+        if self.deadlines.is_timer_stale() {
+            waker.clear();
+        }
+        waker.poll(pin!(poll_fn(|cx| self.poll_all(cx))), cx)
     }
 
-    /// Sends keep-alives while the agent sends nothing, until an event ends the run.
-    pub(super) fn poll_interrupt(
-        output: &mut RunOutput,
-        capture: &OptionalCapture,
-        context: &mut RunContext,
-        deadlines: &mut RunDeadlines,
-        start_tx: Option<&StartSender>,
-        cx: &mut Context<'_>,
-    ) -> Poll<RunInterrupt> {
+    fn poll_all(&mut self, cx: &mut Context<'_>) -> Poll<RunInterrupt> {
         loop {
-            if let Poll::Ready(reason) = output.poll_closed(cx) {
+            if let Poll::Ready(reason) = self.output.poll_closed(cx) {
                 return Poll::Ready(RunInterrupt::Stopped(reason));
             }
-            if context.lifecycle.poll_cut(cx).is_ready() {
+            if self.context.lifecycle.poll_cut(cx).is_ready() {
                 return Poll::Ready(RunInterrupt::Cut);
             }
-            let is_keep_alive_due = match ready!(deadlines.poll_tick(cx)) {
+            let is_keep_alive_due = match ready!(self.deadlines.poll_tick(cx)) {
                 Err(kind) => return Poll::Ready(RunInterrupt::DeadlineExpired(kind)),
                 Ok(is_due) => is_due,
             };
             // A client that reads nothing must be noticed even if the agent sends so little that writes succeed.
-            if let Err(reason) = output.drop_stalled() {
+            if let Err(reason) = self.output.drop_stalled() {
                 return Poll::Ready(RunInterrupt::Stopped(reason));
             }
             if is_keep_alive_due {
-                output.send_keep_alive(start_tx.is_none_or(oneshot::Sender::is_closed));
-                capture.moment("keep_alive", || Some(format!("{} bytes so far", context.record.summary.bytes_read)));
+                self.output.send_keep_alive(self.start_tx.is_none_or(oneshot::Sender::is_closed));
+                let bytes_read = self.context.record.summary.bytes_read;
+                self.capture.moment("keep_alive", || Some(format!("{bytes_read} bytes so far")));
             }
         }
     }

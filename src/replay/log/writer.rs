@@ -163,6 +163,14 @@ impl LogWriter {
         std::future::poll_fn(|cx| self.poll_stop(&mut timer, cx)).await
     }
 
+    /// Returns the reason for which nobody wants the run any more.
+    pub(crate) fn find_stop(&self) -> Option<LogStopReason> {
+        let state = self.log.state.lock();
+        let until = state.unread_since + self.log.limits.abandon_after;
+        let is_abandoned = state.readers.is_empty() && Instant::now() >= until;
+        state.stop_reason(&self.log).or(is_abandoned.then_some(LogStopReason::Abandoned))
+    }
+
     /// Waits with `timer`, which is set only while there is no reader.
     pub(crate) fn poll_stop(&self, timer: &mut Option<Pin<Box<Sleep>>>, cx: &mut Context<'_>) -> Poll<LogStopReason> {
         let mut state = self.log.state.lock();
