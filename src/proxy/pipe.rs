@@ -150,7 +150,9 @@ impl PipeShared {
 
 impl PipeState {
     fn backlog(&self) -> usize {
-        self.bytes.len() + self.partial.len()
+        // Looked at only where it is used, since each event comes through here.
+        let partial = if self.reader_state == PipeReaderState::Http2 { self.partial.len() } else { 0 };
+        self.bytes.len() + partial
     }
 
     /// Returns whether a large write is not sent yet.

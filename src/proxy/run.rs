@@ -21,7 +21,7 @@ use super::agent_client::{ReconnectBudget, ReconnectSource, is_retryable, is_str
 use super::deadlines::{DeadlineKind, RunDeadlines, now_millis};
 use super::read_pace::ReadPace;
 use super::registered_waker::RegisteredWaker;
-use super::run_context::{AgentRequest, RunContext};
+use super::run_context::{AgentRequest, RunContext, StartSender};
 use super::run_end::{ReadEnd, ReconnectOutcome, RunEndReason, RunInterrupt, release_session};
 use super::run_memory::RunMemoryShare;
 use super::run_output::RunOutput;
@@ -41,10 +41,7 @@ use std::future::{Future, poll_fn};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
-use tokio::sync::oneshot;
 use tokio::time::Instant;
-
-pub(super) type StartSender = oneshot::Sender<Result<(), Rejection>>;
 
 /// The states in the diagram above.
 enum RunState {
@@ -79,9 +76,9 @@ pub(super) struct RunTask {
     out: Vec<u8>,
     pace: ReadPace,
     backlog: AgentBacklog,
-    memory: RunMemoryShare,
     deadlines: RunDeadlines,
     context: RunContext,
+    memory: RunMemoryShare,
     stream: Stream,
 }
 
@@ -201,6 +198,12 @@ impl RunTask {
             }
             interrupt => RunEndReason::from_interrupt(interrupt, &self.context),
         })
+    }
+
+    async fn next_interrupt(&mut self, start_tx: Option<&StartSender>) -> RunInterrupt {
+        let Self { interrupt_waker, output, capture, context, deadlines, .. } = self;
+        let mut sources = InterruptSources { output, capture, context, deadlines, start_tx };
+        poll_fn(|cx| sources.poll(interrupt_waker, cx)).await
     }
 
     async fn relay(&mut self, mut session: Box<Session>, source: Option<Box<ReconnectSource>>) -> RunState {

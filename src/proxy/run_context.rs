@@ -11,20 +11,25 @@ use super::upstream::{Cluster, Connector};
 use crate::codec::Framing;
 use crate::config::access::{AccessConfig, OnExpiry};
 use crate::dialect::RequestTarget;
+use crate::error::Rejection;
 use crate::replay::ReplayKey;
 use crate::telemetry::internal_event;
 use crate::translate::TranslationReport;
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
+use tokio::sync::oneshot;
+
+/// Starts the client's response, or rejects its request.
+pub(super) type StartSender = oneshot::Sender<Result<(), Rejection>>;
 
 // In this order in memory: what every event touches comes first.
 #[repr(C)]
 pub(super) struct RunContext {
-    pub(crate) lifecycle: LifecycleWatch,
     /// for an agent that keeps something for the later runs of a thread
     pub(crate) thread: Option<Box<KeptThread>>,
     pub(crate) record: RunRecord,
+    pub(crate) lifecycle: LifecycleWatch,
     pub(crate) cluster: Arc<Cluster>,
     pub(crate) connector: Arc<Connector>,
     pub(crate) slow_clients: Arc<SlowClients>,

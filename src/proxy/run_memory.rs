@@ -76,19 +76,19 @@ struct CallerMemory {
 }
 
 /// The memory of one run, returned when dropped.
-// In this order in memory: what every event touches comes first.
+// In this order in memory: what every event touches comes last, next to the run's stream.
 #[repr(C)]
 pub(super) struct RunMemoryShare {
-    total: Arc<RunMemory>,
-    counted: usize,
-    /// what the run holds, counted or not
-    held: usize,
-    exceeds: bool,
     key: ReplayKey,
     /// absent until the run is counted
     caller: Option<Arc<CallerMemory>>,
     /// part of `counted`
     reserved: usize,
+    exceeds: bool,
+    total: Arc<RunMemory>,
+    counted: usize,
+    /// what the run holds, counted or not
+    held: usize,
 }
 
 /// Determines how much of the limit may be used for a run to read on.

@@ -54,7 +54,11 @@ pub(super) struct FrameLabels {
 /// A frame that the engine translated in full.
 #[derive(Clone, Copy)]
 pub(super) struct TranslatedFrame<'f> {
+    /// `None` for dialects that do not read it
     pub(super) event_line: Option<&'f str>,
+    pub(super) reads_event_line: bool,
+    /// whether texts may come again as a whole, which need no event then
+    pub(super) compares_texts: bool,
     pub(super) data: &'f str,
     /// without the line of the frame's id
     pub(super) output: &'f [u8],
@@ -92,20 +96,24 @@ pub(super) const fn is_repeatable(kind: EventType) -> bool {
 }
 
 /// A frame that the engine translated in full, its output, and where the values are in both.
+// In this order in memory: what every event touches comes first.
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct RepeatedFrames {
-    /// `None` for dialects that do not read it
-    event_line: Option<Box<str>>,
-    frame: Box<str>,
-    /// without the line of the frame's id
-    output: Box<str>,
-    labels: FrameLabels,
-    /// the piece of arguments that is kept of the frame
-    arguments: Option<Box<str>>,
+    /// the frame, and behind it the output without the line of the frame's id
+    texts: Box<str>,
+    frame_length: usize,
     /// `None` until two frames were compared
     slots: Option<FrameSlots>,
+    reads_event_line: bool,
+    pub(super) compares_texts: bool,
     /// frames in a row that did not repeat the one before
     fruitless: u8,
+    labels: FrameLabels,
+    /// `None` for dialects that do not read it
+    event_line: Option<Box<str>>,
+    /// the piece of arguments that is kept of the frame
+    arguments: Option<Box<str>>,
 }
 
 /// The places that may differ in a frame that repeats the known one. They are small and in one piece, since most
@@ -174,7 +182,8 @@ impl FrameSlots {
 impl RepeatedFrames {
     /// Keeps a frame to compare the next one with. `before` is the one before it, unless the state changed in between.
     pub(super) fn learn(before: Option<Box<Self>>, translated: TranslatedFrame<'_>) -> Option<Box<Self>> {
-        let TranslatedFrame { event_line, data: frame, output, labels, .. } = translated;
+        let TranslatedFrame { event_line, reads_event_line, compares_texts, data: frame, output, labels, .. } =
+            translated;
         let mut fruitless = before.as_ref().map_or(0, |known| known.fruitless);
         if fruitless >= FRUITLESS_ATTEMPTS {
             fruitless = if fruitless < FRUITLESS_ATTEMPTS + PAUSE { fruitless + 1 } else { 0 };
@@ -194,23 +203,33 @@ impl RepeatedFrames {
         let fruitless = if slots.is_some() { 0 } else { fruitless + 1 };
         let event_line = event_line.map(Into::into);
         Some(Box::new(RepeatedFrames {
-            event_line,
-            frame: frame.into(),
-            output: output.into(),
-            labels,
-            arguments: translated.arguments.map(Into::into),
+            texts: [frame, output].concat().into(),
+            frame_length: frame.len(),
             slots,
+            reads_event_line,
+            compares_texts,
             fruitless,
+            labels,
+            event_line,
+            arguments: translated.arguments.map(Into::into),
         }))
+    }
+
+    fn frame(&self) -> &str {
+        &self.texts[..self.frame_length]
+    }
+
+    fn output(&self) -> &str {
+        &self.texts[self.frame_length..]
     }
 
     /// Finds the values of the next frame, which the engine translated to `output`.
     fn compare(&self, translated: &TranslatedFrame<'_>, output: &str) -> Option<FrameSlots> {
         let TranslatedFrame { data: frame, members, .. } = *translated;
-        let differing = differing_scalars(&self.frame, frame)?;
+        let differing = differing_scalars(self.frame(), frame)?;
         let (was_kept, kept) = (self.arguments.as_deref(), translated.arguments);
         let is_kept = |(old, new): &(JsonScalar<'_>, JsonScalar<'_>)| {
-            let is_same = || was_kept == self.frame.get(old.range.clone()) && kept == frame.get(new.range.clone());
+            let is_same = || was_kept == self.frame().get(old.range.clone()) && kept == frame.get(new.range.clone());
             !new.is_text || kept.is_none() || is_same()
         };
         if differing.len() > MOST_VALUES || !differing.iter().all(is_kept) {
@@ -218,7 +237,7 @@ impl RepeatedFrames {
         }
         let mut values = [None; MOST_VALUES];
         for (value, (old, new)) in values.iter_mut().zip(&differing) {
-            let (was, is) = (&self.frame[old.range.clone()], &frame[new.range.clone()]);
+            let (was, is) = (&self.frame()[old.range.clone()], &frame[new.range.clone()]);
             let kind = if new.is_text {
                 let is_free = members.is_copied(new.name) || !members.is_read(new.name);
                 let may_differ = is_free && is_plain_text(was) && is_plain_text(is);
@@ -233,11 +252,11 @@ impl RepeatedFrames {
             *value = Some(FrameValue { range: ShortRange::new(new.range.clone())?, kind });
         }
         let mut copies = [None; MOST_COPIES];
-        for (at, (old, new)) in differing_scalars(&self.output, output)?.into_iter().enumerate() {
-            let (was, is) = (&self.output[old.range], &output[new.range.clone()]);
+        for (at, (old, new)) in differing_scalars(self.output(), output)?.into_iter().enumerate() {
+            let (was, is) = (&self.output()[old.range], &output[new.range.clone()]);
             let is_source = |(before, after): &(JsonScalar<'_>, JsonScalar<'_>)| {
                 before.is_text == new.is_text
-                    && self.frame[before.range.clone()] == *was
+                    && self.frame()[before.range.clone()] == *was
                     && frame[after.range.clone()] == *is
             };
             let mut sources = (0..differing.len()).filter(|which| is_source(&differing[*which]));
@@ -276,7 +295,7 @@ impl RepeatedFrames {
 
     /// Returns the values of a frame that repeats the known one.
     pub(super) fn find_values(&self, event_line: Option<&str>, frame: &str) -> Option<FoundValues> {
-        if self.event_line.as_deref() != event_line {
+        if self.reads_event_line && self.event_line.as_deref() != event_line {
             return None;
         }
         self.find_values_with(frame, text_length)
@@ -308,7 +327,7 @@ impl RepeatedFrames {
     /// Returns the values of a frame that has the known text between them. `measure_text` returns the length of a text
     /// up to its closing quote, if the text is allowed; its second argument says if escapes are.
     fn find_values_with(&self, frame: &str, measure_text: impl Fn(&str, bool) -> Option<usize>) -> Option<FoundValues> {
-        let (known, bytes) = (self.frame.as_bytes(), frame.as_bytes());
+        let (known, bytes) = (&self.texts.as_bytes()[..self.frame_length], frame.as_bytes());
         let (mut found, mut known_at, mut at) = (FoundValues::default(), 0, 0);
         for (value, found) in self.slots.as_ref()?.values().zip(&mut found) {
             let range = value.range.as_range();
@@ -321,7 +340,7 @@ impl RepeatedFrames {
                 ValueKind::Text { has_escapes } => start + measure_text(&frame[start..], has_escapes)?,
                 ValueKind::Number => {
                     let end = start + range.len();
-                    is_same_number_form(&self.frame[range.clone()], frame.get(start..end)?).then_some(end)?
+                    is_same_number_form(&self.frame()[range.clone()], frame.get(start..end)?).then_some(end)?
                 }
             };
             *found = (start, at);
@@ -332,14 +351,14 @@ impl RepeatedFrames {
 
     /// Appends the output for a frame with these values, and returns what to count.
     pub(super) fn write(&self, frame: &str, found: &FoundValues, out: &mut Vec<u8>) -> FrameLabels {
-        let mut from = 0;
+        let (known, mut from) = (&self.texts.as_bytes()[self.frame_length..], 0);
         for copy in self.slots.iter().flat_map(FrameSlots::copies) {
             let (range, (start, end)) = (copy.range.as_range(), found[usize::from(copy.value)]);
-            out.extend_from_slice(&self.output.as_bytes()[from..range.start]);
+            out.extend_from_slice(&known[from..range.start]);
             out.extend_from_slice(&frame.as_bytes()[start..end]);
             from = range.end;
         }
-        out.extend_from_slice(&self.output.as_bytes()[from..]);
+        out.extend_from_slice(&known[from..]);
         self.labels
     }
 }
@@ -363,6 +382,8 @@ mod tests {
         let output = output.as_bytes();
         let frame = TranslatedFrame {
             event_line: None,
+            reads_event_line: false,
+            compares_texts: false,
             data,
             output,
             labels: LABELS,

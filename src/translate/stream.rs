@@ -328,8 +328,7 @@ impl Stream {
 
 impl StreamStages {
     fn pipe<'p>(&'p mut self, now_ms: i64, out: &'p mut Vec<u8>) -> StreamPipe<'p> {
-        self.output.writer.frame_start = out.len();
-        StreamPipe { stages: self, out, now_ms }
+        StreamPipe { stages: self, frame_start: out.len(), out, now_ms }
     }
 
     /// Returns an error if the run must end after the frame `data`.
@@ -354,6 +353,8 @@ impl StreamStages {
 struct StreamPipe<'p> {
     stages: &'p mut StreamStages,
     out: &'p mut Vec<u8>,
+    /// length of the output before the agent's frame
+    frame_start: usize,
     now_ms: i64,
 }
 
@@ -383,7 +384,7 @@ impl StreamPipe<'_> {
         let before = self.stages.repeated.take();
         let marks = self.stages.marks(reader);
         let out_before = self.out.len();
-        self.stages.output.writer.frame_start = out_before;
+        self.frame_start = out_before;
         let frames_before = self.stages.output.writer.frames_written;
         (0..frame.dropped_parts).for_each(|_| self.report().count_loss(EventLoss::UnknownPart));
         if list_budget::exceeds_limit(frame.data) && matches!(self.stages.output.state, StreamState::Running) {
@@ -403,20 +404,23 @@ impl StreamPipe<'_> {
     }
 
     fn cancel(&mut self) {
-        let StreamPipe { stages: StreamStages { guard, output, report, .. }, out, now_ms } = self;
+        let StreamPipe { stages: StreamStages { guard, output, report, .. }, out, frame_start, now_ms } = self;
         if !matches!(output.state, StreamState::Running) {
             return;
         }
         let reads_outcome = output.client.carry_location == CarryLocation::Native;
         let ending = guard.cancel(reads_outcome, report, &mut |event, report| {
-            output.send(event, &mut OutputContext { out, report, now_ms: *now_ms, is_final_error: false });
+            output.send(
+                event,
+                &mut OutputContext { out, frame_start: *frame_start, report, now_ms: *now_ms, is_final_error: false },
+            );
         });
         output.close(ending);
     }
 
     fn write_final_error(&mut self, error: Event<'_>) {
-        let StreamPipe { stages: StreamStages { output, report, .. }, out, now_ms } = self;
-        let mut to = OutputContext { out, report, now_ms: *now_ms, is_final_error: true };
+        let StreamPipe { stages: StreamStages { output, report, .. }, out, frame_start, now_ms } = self;
+        let mut to = OutputContext { out, frame_start: *frame_start, report, now_ms: *now_ms, is_final_error: true };
         // A RUN_ERROR of the gateway is small enough for any frame.
         let _ = output.write(error, &mut to);
         output.state = StreamState::Closed(RunEnding::Failed);
@@ -425,7 +429,7 @@ impl StreamPipe<'_> {
 
 impl EventSink for StreamPipe<'_> {
     fn emit(&mut self, event: Event<'_>) {
-        let StreamPipe { stages: StreamStages { guard, output, report, agent, .. }, out, now_ms } = self;
+        let StreamPipe { stages: StreamStages { guard, output, report, agent, .. }, out, frame_start, now_ms } = self;
         if let Some(trace) = &mut report.trace {
             trace.record_canonical(&event, agent);
         }
@@ -436,7 +440,10 @@ impl EventSink for StreamPipe<'_> {
             report.count_loss_times(EventLoss::TextNotShown, not_shown::count_shown_members(&event, agent));
         }
         let ending = guard.process(event, report, &mut |event, report| {
-            output.send(event, &mut OutputContext { out, report, now_ms: *now_ms, is_final_error: false });
+            output.send(
+                event,
+                &mut OutputContext { out, frame_start: *frame_start, report, now_ms: *now_ms, is_final_error: false },
+            );
         });
         output.close(ending);
     }

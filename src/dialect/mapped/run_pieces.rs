@@ -159,10 +159,12 @@ impl RunPieces {
 
     /// Takes note of a text that was sent for the open message or thinking.
     pub(super) fn add_sent_text(&mut self, text: &str) {
-        let Some((kind, key)) = self.open_text.clone() else { return };
+        // Taken for a moment, since each piece comes through here, and a copy would be allocated.
+        let Some((kind, key)) = self.open_text.take() else { return };
         if let Some(known) = self.texts_mut(kind).get_mut(&key) {
             known.sent.add(text);
         }
+        self.open_text = Some((kind, key));
     }
 
     /// Opens a text under its id, or under one that the gateway makes, and returns the id.

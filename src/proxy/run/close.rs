@@ -2,9 +2,9 @@
 
 use super::super::closed_run::ClosedRun;
 use super::super::deadlines::now_millis;
-use super::super::run_context::RunContext;
+use super::super::run_context::{RunContext, StartSender};
 use super::super::run_end::{RunEndReason, explain_by_dialect, find_foreign_stream};
-use super::{RunTask, StartSender};
+use super::RunTask;
 use crate::config::access::{OnExpiry, RouteErrorFormat};
 use crate::dialect::ThreadChange;
 use crate::error::{Rejection, RejectionKind};

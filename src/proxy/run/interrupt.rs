@@ -1,9 +1,9 @@
 //! The keep-alives of a run whose agent sends nothing, and the events that end it meanwhile.
 
-use super::{OptionalCapture, RunTask, StartSender};
+use super::capture::OptionalCapture;
 use crate::proxy::deadlines::RunDeadlines;
 use crate::proxy::registered_waker::RegisteredWaker;
-use crate::proxy::run_context::RunContext;
+use crate::proxy::run_context::{RunContext, StartSender};
 use crate::proxy::run_end::RunInterrupt;
 use crate::proxy::run_output::RunOutput;
 use std::future::poll_fn;
@@ -19,14 +19,6 @@ pub(super) struct InterruptSources<'r> {
     pub(super) deadlines: &'r mut RunDeadlines,
     /// present while the client has no response
     pub(super) start_tx: Option<&'r StartSender>,
-}
-
-impl RunTask {
-    pub(super) async fn next_interrupt(&mut self, start_tx: Option<&StartSender>) -> RunInterrupt {
-        let Self { interrupt_waker, output, capture, context, deadlines, .. } = self;
-        let mut sources = InterruptSources { output, capture, context, deadlines, start_tx };
-        poll_fn(|cx| sources.poll(interrupt_waker, cx)).await
-    }
 }
 
 impl InterruptSources<'_> {

@@ -77,9 +77,9 @@ impl RequestRejected<'_> {
 // In this order in memory: what every event touches comes first.
 #[repr(C)]
 pub(crate) struct RunSummary {
-    pub(crate) totals: RunTotals,
     pub(crate) bytes_read: u64,
     pub(crate) bytes_written: u64,
+    pub(crate) totals: RunTotals,
     /// as configured or detected
     pub(crate) client_dialect: &'static str,
     pub(crate) agent_dialect: &'static str,

@@ -22,8 +22,8 @@ pub(super) enum StreamState {
 // In this order in memory: what every event touches comes first.
 #[repr(C)]
 pub(super) struct ClientOutput {
-    pub(super) writer: EventWriter,
     pub(super) state: StreamState,
+    pub(super) writer: EventWriter,
     pub(super) tool_filter: ToolCallFilter,
     pub(super) client: &'static Dialect,
 }

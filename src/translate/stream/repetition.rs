@@ -48,6 +48,8 @@ impl StreamStages {
         let copies_time = reader.copies_time() && writer.peer.copies_time();
         let frame = TranslatedFrame {
             event_line: frame.event_line.filter(|_| reader.reads_event_line()),
+            reads_event_line: reader.reads_event_line(),
+            compares_texts: reader.compares_texts(),
             data: frame.data,
             output: writer.without_frame_id(output),
             labels,
@@ -62,25 +64,24 @@ impl StreamStages {
 impl StreamPipe<'_> {
     /// Writes a frame that repeats the one before it.
     pub(super) fn repeat_frame(&mut self, reader: &mut EventReader, frame: &AgentFrame<'_>) -> bool {
-        let StreamPipe { stages, out, now_ms } = self;
+        let StreamPipe { stages, out, frame_start, now_ms } = self;
         let StreamStages { guard, output, report, repeated, retained_bytes, .. } = stages;
         let Some(repeated) = repeated else { return false };
-        let event_line = frame.event_line.filter(|_| reader.reads_event_line());
-        let Some(found) = repeated.find_values(event_line, frame.data) else { return false };
-        let text = if reader.compares_texts() { repeated.copied_text(frame.data, &found) } else { Some("") };
+        let Some(found) = repeated.find_values(frame.event_line, frame.data) else { return false };
+        let text = if repeated.compares_texts { repeated.copied_text(frame.data, &found) } else { Some("") };
         let is_call = repeated.kind() == EventType::ToolCallArgs;
         let arguments = if is_call { repeated.varying_text(frame.data, &found) } else { Some("") };
         let Some(arguments) = arguments else { return false };
         let Some(text) = text.filter(|_| matches!(output.state, StreamState::Running)) else { return false };
-        let mut to = OutputContext { out, report, now_ms: *now_ms, is_final_error: false };
+        let mut to = OutputContext { out, frame_start: *frame_start, report, now_ms: *now_ms, is_final_error: false };
         let is_written = output.writer.write_repeated(repeated, frame.data, &found, &mut to);
         if is_written && is_call {
             let kept = guard.add_repeated_arguments(arguments);
             retained_bytes.iter_mut().for_each(|retained| *retained += kept);
         }
         if is_written && !text.is_empty() {
+            // Its length and hash are kept, in the same memory as before.
             reader.add_repeated_text(text);
-            *retained_bytes = None;
         }
         is_written
     }

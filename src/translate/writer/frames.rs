@@ -30,7 +30,7 @@ impl EventWriter {
     ) -> Result<(), StreamError> {
         let length = to.out.len() - before;
         // The end of a run closes all that is open, and the rules of a file may make any number of events of a frame.
-        if to.out.len() - self.frame_start > self.frame_limit && !to.is_final_error {
+        if to.out.len() - to.frame_start > self.frame_limit && !to.is_final_error {
             to.out.truncate(before);
             return Err(StreamError::TooMuchState(RunStateLimit::WrittenEvent { limit: self.frame_limit }));
         }
@@ -47,15 +47,15 @@ impl EventWriter {
             Err(_) if kind != EventType::RunError => to.out.truncate(before),
             _ => {
                 to.report.events_written.add(label);
-                self.count_frame(label);
+                self.count_frame();
+                self.last_label = label;
             }
         }
         Ok(())
     }
 
-    fn count_frame(&mut self, label: usize) {
+    fn count_frame(&mut self) {
         self.frames_written += 1;
-        self.last_label = label;
         if let Some(numbers) = &mut self.frame_ids {
             numbers.last_number += 1;
         }
@@ -80,7 +80,7 @@ impl EventWriter {
         }
         to.report.events_read.add(labels.label_read);
         to.report.events_written.add(labels.label_written);
-        self.count_frame(labels.label_written);
+        self.count_frame();
         true
     }
 
@@ -142,7 +142,13 @@ mod tests {
             let mut out = Vec::new();
             let mut write = |length: usize| {
                 let mut writer = EventWriter::new(client, None, 1000);
-                let mut to = OutputContext { out: &mut out, report: &mut report, now_ms: 0, is_final_error: false };
+                let mut to = OutputContext {
+                    out: &mut out,
+                    frame_start: 0,
+                    report: &mut report,
+                    now_ms: 0,
+                    is_final_error: false,
+                };
                 let event = Event::new(EventType::Custom).with(Field::Name, Json::string("n"));
                 writer.write_event(event.with(Field::Value, Json::string(&"x".repeat(length))), &mut to)
             };

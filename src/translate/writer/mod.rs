@@ -35,10 +35,8 @@ pub(super) struct EventWriter {
     /// only on a route whose clients may reconnect
     pub(crate) frame_ids: Option<Box<FrameIds>>,
     pub(crate) frames_written: u64,
-    /// label of the last frame's row
+    /// label of the row of the last frame that was translated in full
     pub(crate) last_label: usize,
-    /// length of the output before the agent's frame
-    pub(crate) frame_start: usize,
     pub(super) peer: PeerDialect,
     /// label of each event type's row, unless the peer is canonical; compact, because there are many streams
     labels: Box<[Option<u16>]>,
@@ -60,6 +58,8 @@ pub(super) struct FrameIds {
 
 pub(super) struct OutputContext<'o> {
     pub(crate) out: &'o mut Vec<u8>,
+    /// length of the output before the agent's frame
+    pub(crate) frame_start: usize,
     pub(crate) report: &'o mut TranslationReport,
     /// ms since the epoch
     pub(crate) now_ms: i64,
@@ -100,7 +100,6 @@ impl EventWriter {
             growth: OutputGrowth::new(frame_limit),
             frame_ids: None,
             frames_written: 0,
-            frame_start: 0,
             frame_limit,
             last_label: 0,
         }
