@@ -19,8 +19,8 @@ pub(super) struct RunPieces {
     has_whole_texts: bool,
     answers: KnownTexts,
     thoughts: KnownTexts,
-    /// the text that is open, by kind and key; a run has one at a time
-    open_text: Option<(TextKind, Json<'static>)>,
+    /// the text that is open, and in none of the maps; a run has one at a time
+    open_text: Option<OpenText>,
     /// by key, or by id without one; kept when they are closed, since pieces may come late
     calls: IdMap<KnownCall>,
     /// keys of the calls that have an id of their own, by this id
@@ -34,8 +34,15 @@ pub(super) struct RunPieces {
     held_bytes: usize,
 }
 
-/// By the agent's id, or [`Json::EMPTY_STRING`] without one. Closed ones are kept only if whole texts may follow.
+/// Closed texts by the agent's id, or [`Json::EMPTY_STRING`] without one. They are kept only if whole texts may follow.
 type KnownTexts = IdMap<KnownText>;
+
+#[derive(Debug)]
+struct OpenText {
+    kind: TextKind,
+    key: Json<'static>,
+    text: KnownText,
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TextKind {
@@ -108,7 +115,14 @@ impl RunPieces {
         self.held_bytes
     }
 
-    fn texts_mut(&mut self, kind: TextKind) -> &mut KnownTexts {
+    const fn texts(&self, kind: TextKind) -> &KnownTexts {
+        match kind {
+            TextKind::Answer => &self.answers,
+            TextKind::Thought => &self.thoughts,
+        }
+    }
+
+    const fn texts_mut(&mut self, kind: TextKind) -> &mut KnownTexts {
         match kind {
             TextKind::Answer => &mut self.answers,
             TextKind::Thought => &mut self.thoughts,
@@ -124,7 +138,9 @@ impl RunPieces {
     ) {
         let own_id = piece.remove(Field::MessageId).filter(has_value).map(Json::into_string_value);
         let key = own_id.as_ref().map_or(Json::EMPTY_STRING, Json::as_borrowed);
-        let known = whole.as_ref().and_then(|_| self.texts_mut(kind).get(&key));
+        let is_open = self.open_text.as_ref().is_some_and(|open| open.kind == kind && open.key.is_same(&key));
+        let open = self.open_text.as_ref().filter(|_| is_open).map(|open| &open.text);
+        let known = whole.as_ref().and_then(|_| open.or_else(|| self.texts(kind).get(&key)));
         let (delta, is_replaced) = match (&whole, known) {
             (None, _) => (piece.remove(Field::Delta).map(Json::into_string_value), false),
             (Some(whole), None) => (Some(whole.to_string_value()), false),
@@ -134,7 +150,6 @@ impl RunPieces {
             },
         };
         let Some(delta) = delta.filter(has_value) else { return };
-        let is_open = self.open_text.as_ref().is_some_and(|(open, open_key)| *open == kind && open_key.is_same(&key));
         if !is_open || is_replaced {
             self.close_text(sink);
         }
@@ -150,7 +165,7 @@ impl RunPieces {
             }
         }
         let is_compared = self.has_whole_texts;
-        let Some(text) = self.texts_mut(kind).get_mut(&key) else { return };
+        let Some(OpenText { text, .. }) = &mut self.open_text else { return };
         if is_compared {
             text.sent.add(&text_of(&delta));
         }
@@ -159,12 +174,9 @@ impl RunPieces {
 
     /// Takes note of a text that was sent for the open message or thinking.
     pub(super) fn add_sent_text(&mut self, text: &str) {
-        // Taken for a moment, since each piece comes through here, and a copy would be allocated.
-        let Some((kind, key)) = self.open_text.take() else { return };
-        if let Some(known) = self.texts_mut(kind).get_mut(&key) {
-            known.sent.add(text);
+        if let Some(open) = &mut self.open_text {
+            open.text.sent.add(text);
         }
-        self.open_text = Some((kind, key));
     }
 
     /// Opens a text under its id, or under one that the gateway makes, and returns the id.
@@ -181,8 +193,7 @@ impl RunPieces {
             self.held_bytes += ITEM_COST + 2 * id.heap_size();
         }
         let sent = before.filter(|_| !is_replaced).map(|text| text.sent).unwrap_or_default();
-        self.texts_mut(kind).insert(key.clone(), KnownText { id: id.clone(), sent });
-        self.open_text = Some((kind, key));
+        self.open_text = Some(OpenText { kind, key, text: KnownText { id: id.clone(), sent } });
         id
     }
 
@@ -345,12 +356,11 @@ impl RunPieces {
     }
 
     fn close_text(&mut self, sink: &mut dyn CanonicalSink) {
-        let Some((kind, key)) = self.open_text.take() else { return };
-        let is_kept = self.has_whole_texts;
-        let texts = self.texts_mut(kind);
-        let Some(id) = texts.get(&key).map(|text| text.id.clone()) else { return };
-        if !is_kept {
-            texts.remove(&key);
+        let Some(OpenText { kind, key, text }) = self.open_text.take() else { return };
+        let id = text.id.clone();
+        if self.has_whole_texts {
+            self.texts_mut(kind).insert(key, text);
+        } else {
             self.held_bytes -= ITEM_COST + 2 * id.heap_size();
         }
         if kind == TextKind::Answer {
