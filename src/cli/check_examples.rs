@@ -10,7 +10,7 @@ use crate::error::RejectionKind;
 use crate::event::{EventType, Field, Json};
 use crate::proxy;
 use crate::translate::explain_trace::TraceEntry;
-use crate::translate::request::translate_input;
+use crate::translate::request::{RequestRefusal, translate_input};
 use crate::translate::{RunIds, Stream};
 use http::StatusCode;
 use serde_json::Value;
@@ -79,6 +79,7 @@ fn find_difference(
     coverage: &mut ExampleCoverage,
 ) -> Option<ExampleFailure> {
     let mut reasons = Vec::new();
+    let mut refused_line = None;
     let values = |events: &[Json<'_>]| events.iter().map(to_value).collect::<Vec<_>>();
     let (expected, actual) = match &example.input {
         ExampleInput::Stream { bytes, events, keep } => {
@@ -100,7 +101,11 @@ fn find_difference(
             (values(events), explain_answer(*status, media_type, body, agent, has_kept_values))
         }
         ExampleInput::Request { input, body, path, headers } => {
-            let actual = make_request(input, example, agent).unwrap_or_else(|refused| vec![Value::String(refused)]);
+            let actual = make_request(input, example, agent).unwrap_or_else(|refused| {
+                let lines = example.request_lines.iter().filter(|(own, _)| refused.pointer.starts_with(own));
+                refused_line = lines.max_by_key(|(own, _)| own.len()).map(|(_, line)| *line);
+                vec![Value::String(format!("refused: {refused}"))]
+            });
             (vec![to_value(body), Value::from(&**path), to_value(headers)], actual)
         }
     };
@@ -115,11 +120,14 @@ fn find_difference(
         let earlier = actual[..index].iter().filter(is_passed_on).count();
         reasons.into_iter().nth(earlier)
     });
+    let is_keep = matches!(example.input, ExampleInput::Stream { keep: Some(_), .. }) && index + 1 == expected.len();
+    let lines = &example.compared_lines;
+    let line = if is_keep { lines.last() } else { lines.get(index) };
     Some(ExampleFailure {
         name: example.name.clone(),
-        line: example.line,
+        line: refused_line.or(line.copied()).unwrap_or(example.line),
         place: match &example.input {
-            ExampleInput::Stream { keep: Some(_), .. } if index + 1 == expected.len() => "keep".to_owned(),
+            ExampleInput::Stream { .. } if is_keep => "keep".to_owned(),
             ExampleInput::Stream { .. } | ExampleInput::Answer { .. } => format!("event {}", index + 1),
             ExampleInput::Request { .. } => REQUEST_PARTS[index].to_owned(),
         },
@@ -218,14 +226,13 @@ fn without_additions(mut event: Value) -> Value {
     event
 }
 
-/// Makes [`REQUEST_PARTS`]. Fails with the reason if AG-UI's request is refused.
-fn make_request(input: &Json<'_>, example: &DialectExample, agent: PeerDialect) -> Result<Vec<Value>, String> {
+/// Makes [`REQUEST_PARTS`]. Fails if AG-UI's request is refused.
+fn make_request(input: &Json<'_>, example: &DialectExample, agent: PeerDialect) -> Result<Vec<Value>, RequestRefusal> {
     let client = PeerDialect::new(&AG_UI);
     let ids = RunIds::new("t1", "r1");
     let thread = |_: &Json<'_>| Some(thread_values(example, agent));
-    let request = translate_input(input.as_str().as_bytes(), client, agent, &ids, None, false, &thread);
-    let request = request.map_err(|refused| format!("refused: {refused}"))?;
-    let body = serde_json::from_str(&request.body).map_err(|error| error.to_string())?;
+    let request = translate_input(input.as_str().as_bytes(), client, agent, &ids, None, false, &thread)?;
+    let body = serde_json::from_str(&request.body).unwrap_or_default();
     let headers = request.target.headers.iter().map(|(name, value)| (name.to_string(), Value::from(&**value)));
     Ok(vec![body, Value::from(request.target.join("")), Value::Object(headers.collect())])
 }

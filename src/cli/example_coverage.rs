@@ -3,7 +3,7 @@
 
 use crate::codec::json::{self, JsonStep};
 use crate::codec::sse::{SseDecoder, SseStep};
-use crate::config::dialect_file::{DialectFile, PayloadPath, ReadPlace, write_path};
+use crate::config::dialect_file::{DialectFile, PayloadPath, ReadPlace, ReadTable, write_path};
 use crate::config::{ConfigProblem, ProblemSeverity, is_one_edit_off, nearest, quote_names};
 use crate::dialect::{Condition, FrameTrace, Mapping, MappingRule, ValueSource, ValueTest, find_value};
 use crate::event::{Json, JsonType};
@@ -19,11 +19,66 @@ const SHORT_WORD: usize = 6;
 /// Paths of a member that may be meant as the `event:` line.
 const EVENT_MEMBERS: [&str; 2] = ["event", "$.event"];
 
+/// The way out of a path that leads nowhere.
+enum PathHint {
+    /// places with a similar name
+    Meant(Vec<String>),
+    /// the members that are there; none if nothing is
+    Members(Vec<String>),
+    /// It begins at the payload, beside which the member is.
+    Sibling { payload: String, meant: String },
+}
+
+impl PathHint {
+    /// Writes the hint for the place of a value.
+    fn describe_for(&self, place: &ReadPlace) -> String {
+        let text = match self {
+            PathHint::Meant(meant) => return format!("{} Otherwise add an example with it", propose(meant)),
+            PathHint::Sibling { .. } => return self.describe_rest(),
+            PathHint::Members(_) => format!("add an example with it, or correct the path{}", self.describe_rest()),
+        };
+        match place.is_alternative && place.written.chars().all(char::is_alphanumeric) {
+            true => format!("{text}; `|` stands before the place that is read if the first has no value, not a filter"),
+            false => text,
+        }
+    }
+
+    /// Writes what follows upon the advice to add an example.
+    fn describe_behind(&self) -> String {
+        match self {
+            PathHint::Meant(_) | PathHint::Sibling { .. } => format!("; {}", self.describe_rest()),
+            PathHint::Members(_) => format!(", or correct the path{}", self.describe_rest()),
+        }
+    }
+
+    fn describe_rest(&self) -> String {
+        match self {
+            PathHint::Meant(meant) => propose(meant),
+            PathHint::Members(members) if members.is_empty() => String::new(),
+            PathHint::Members(members) => format!("; there is {}", quote(members, ", ")),
+            PathHint::Sibling { payload, meant } => {
+                format!("paths begin at the payload `{payload}`: write `{meant}` for the member beside it")
+            }
+        }
+    }
+}
+
+fn propose(meant: &[String]) -> String {
+    format!("did you mean {}?", quote(meant, " or "))
+}
+
+fn quote(names: &[String], separator: &str) -> String {
+    quote_names(&names.iter().map(String::as_str).collect::<Vec<_>>(), separator)
+}
+
 /// Collects what the streams of all examples have and use.
 #[derive(Default)]
 pub(super) struct ExampleCoverage {
     payload: Option<PayloadPath>,
     places: Vec<ReadPlace>,
+    tables: Vec<ReadTable>,
+    /// whether a frame has a mistake of its own, which is the cause of what is missing
+    has_broken_frames: bool,
     has_streams: bool,
     event_lines: BTreeSet<String>,
     /// lines of the rules that applied
@@ -38,8 +93,9 @@ pub(super) struct ExampleCoverage {
 
 impl ExampleCoverage {
     pub(super) fn new(file: &DialectFile) -> Self {
-        let (payload, places) = (file.payload.clone(), file.places.clone());
-        ExampleCoverage { payload, places, ..ExampleCoverage::default() }
+        let (payload, places, tables) = (file.payload.clone(), file.places.clone(), file.tables.clone());
+        let has_broken_frames = file.has_broken_frames;
+        ExampleCoverage { payload, places, tables, has_broken_frames, ..ExampleCoverage::default() }
     }
 
     /// Adds the frames of a stream.
@@ -74,6 +130,9 @@ impl ExampleCoverage {
     /// Returns what no example uses: the payload, or else each rule that does something, and each place that a used one
     /// reads.
     pub(super) fn find_unused(&self, mapping: &Mapping, file: &Path, text: &str) -> Vec<ConfigProblem> {
+        if self.has_broken_frames {
+            return Vec::new();
+        }
         let warning = |line: u64, column: u64, path: &str, message: String, hint: String| {
             let mut problem = ConfigProblem::for_path(file, message);
             (problem.line, problem.column) = (Some(line), Some(column));
@@ -89,13 +148,18 @@ impl ExampleCoverage {
         if let Some(payload) = payload.filter(|payload| !self.has_value_at(&payload.steps)) {
             let message = format!("no frame of the examples has `{}`, where all paths begin", payload.written);
             let hint = suggest(&payload.steps, 0, "", &self.frames.iter().collect::<Vec<_>>());
+            let hint = match hint {
+                PathHint::Meant(meant) => format!("{} Otherwise add an example with it", propose(&meant)),
+                other => format!("add an example with it{}", other.describe_behind()),
+            };
             return vec![warning(payload.line, indent_of(payload.line) + 1, "payload", message, hint)];
         }
         let unused = mapping.rules.iter().enumerate().filter(|_| self.has_streams);
         let unused = unused.filter(|(_, rule)| !rule.effects.is_empty() && !self.used_lines.contains(&rule.line));
         let mut warnings: Vec<_> = unused
             .map(|(index, rule)| {
-                let (cause, hint) = self.explain_missing(rule).unwrap_or_default();
+                let missing_list = self.explain_missing_list(rule, &format!("events[{index}].each"));
+                let (cause, hint) = missing_list.or_else(|| self.explain_missing(rule)).unwrap_or_default();
                 let message = format!("no frame of the examples is for this rule{cause}");
                 let hint = format!("add an example with such a frame, so that the rule is tested{hint}");
                 warning(rule.line, indent_of(rule.line) + 1, &format!("events[{index}]"), message, hint)
@@ -109,8 +173,15 @@ impl ExampleCoverage {
                 && positions.insert((place.line, place.column, &place.written))
             {
                 let noun = if place.rule_line.is_some() { "frame" } else { "answer" };
+                let hint = hint.describe_for(place);
                 let message = format!("no {noun} of the examples has a value at `{}`", place.written);
                 warnings.push(warning(place.line, place.column, &place.path, message, hint));
+            }
+        }
+        for table in &self.tables {
+            let place = &self.places[table.place];
+            if let Some((message, hint)) = self.explain_unused_table(table, place).filter(|_| is_used(&place)) {
+                warnings.push(warning(table.line, table.column, &table.path, message, hint));
             }
         }
         warnings.sort_by_key(|problem| (problem.line, problem.column));
@@ -121,21 +192,62 @@ impl ExampleCoverage {
         self.frames.iter().any(|frame| find_value(steps, frame.as_borrowed()).is_some())
     }
 
+    /// Explains a rule whose list no frame has.
+    fn explain_missing_list(&self, rule: &MappingRule, path: &str) -> Option<(String, String)> {
+        let Some(ValueSource::Slot(slot)) = &rule.each else { return None };
+        let place = self.places.iter().find(|place| place.path == path).filter(|_| !self.found_slots[*slot])?;
+        let hint = self.explain_missing_place(place).unwrap_or(PathHint::Members(Vec::new()));
+        Some((format!(": none has a list at `{}`", place.written), hint.describe_behind()))
+    }
+
+    /// Explains a table of whose words no frame has one.
+    fn explain_unused_table(&self, table: &ReadTable, place: &ReadPlace) -> Option<(String, String)> {
+        let (steps, lists) = place.chain.split_last()?;
+        let mut roots = Vec::new();
+        self.frames.iter().for_each(|frame| collect_roots(lists, frame, &mut roots));
+        let values = roots.iter().filter_map(|root| find_value(steps, root.as_borrowed()));
+        let values =
+            values.filter(|value| !matches!(value.json_type(), JsonType::Null | JsonType::Object | JsonType::Array));
+        let values: BTreeSet<String> = values
+            .map(|value| value.text().map_or_else(|| value.as_str().to_owned(), |text| text.into_owned()))
+            .collect();
+        if values.is_empty() || table.rows.iter().any(|(theirs, _)| values.contains(theirs)) {
+            return None;
+        }
+        let values: Vec<&str> = values.iter().map(String::as_str).take(MAX_MEMBERS).collect();
+        let reversed = table.rows.iter().find(|(_, ours)| values.contains(&ours.as_str()));
+        let is_same = |theirs: &str, value: &str| theirs.eq_ignore_ascii_case(value);
+        let meant: BTreeSet<&str> = table
+            .rows
+            .iter()
+            .flat_map(|(theirs, _)| {
+                let same = values.iter().copied().filter(|value| is_same(theirs, value));
+                same.chain(nearest_values(theirs, &values)).collect::<Vec<_>>()
+            })
+            .collect();
+        let meant: Vec<&str> = meant.into_iter().collect();
+        let hint = match (reversed, meant.as_slice()) {
+            (Some((theirs, ours)), _) => format!("the agent's word stands first: write `{ours}: {theirs}`"),
+            (None, []) => "add a row for it, or an example with a word of the table".to_owned(),
+            (None, meant) => format!("did you mean {}?", quote_names(meant, " or ")),
+        };
+        let found = quote_names(&values, ", ");
+        Some((format!("no row is used: frames of the examples have {found} at `{}`", place.written), hint))
+    }
+
     /// Explains the first condition of a rule which no frame fulfils, and a way out.
     fn explain_missing(&self, rule: &MappingRule) -> Option<(String, String)> {
         let mut needed = rule.conditions.iter().filter(|condition| condition.test != ValueTest::Lacks);
         needed.find_map(|condition| match &condition.source {
             ValueSource::Slot(slot) if !self.found_slots[*slot] => {
                 let path = &condition.path;
-                let is_line = !self.event_lines.is_empty() && EVENT_MEMBERS.contains(&&**path);
+                let is_line = EVENT_MEMBERS.contains(&&**path) || self.has_line_of(condition);
+                let is_line = is_line && !self.event_lines.is_empty();
                 let is_of_rule = |place: &&ReadPlace| place.rule_line == Some(rule.line) && *place.written == **path;
                 let meant =
                     match self.places.iter().find(is_of_rule).and_then(|place| self.explain_missing_place(place)) {
                         _ if is_line => ", or write `\"@event\"` for the `event:` line".to_owned(),
-                        Some(hint) => match hint.strip_prefix(NO_HINT) {
-                            Some(more) => format!(", or correct the path{more}"),
-                            None => format!("; {}", hint.trim_end_matches(NO_EXAMPLE)),
-                        },
+                        Some(hint) => hint.describe_behind(),
                         None => ", or correct the path".to_owned(),
                     };
                 Some((format!(": none has `{path}`"), meant))
@@ -147,6 +259,12 @@ impl ExampleCoverage {
             }
             _ => self.explain_missing_word(rule, condition),
         })
+    }
+
+    /// Returns whether an `event:` line has a word of a condition.
+    fn has_line_of(&self, condition: &Condition) -> bool {
+        let ValueTest::OneOf(words) = &condition.test else { return false };
+        words.iter().filter_map(|word| word.value.text()).any(|word| self.event_lines.contains(&*word))
     }
 
     /// Explains a condition whose place has other words in all frames.
@@ -178,7 +296,7 @@ impl ExampleCoverage {
     }
 
     /// Returns a way out if nothing has a value at a place. Null is one: then the path is right.
-    fn explain_missing_place(&self, place: &ReadPlace) -> Option<String> {
+    fn explain_missing_place(&self, place: &ReadPlace) -> Option<PathHint> {
         let (steps, lists) = place.chain.split_last()?;
         let mut roots = Vec::new();
         let examples = if place.rule_line.is_some() { &self.frames } else { &self.answers };
@@ -201,41 +319,40 @@ impl ExampleCoverage {
         if !self.has_value_at(sibling) {
             return Some(suggest(steps, payload.steps.len(), "", &roots));
         }
-        let (meant, begin) = (write_path("$", sibling), &payload.written);
-        Some(format!("paths begin at the payload `{begin}`: write `{meant}` for the member beside it"))
+        Some(PathHint::Sibling { payload: payload.written.clone(), meant: write_path("$", sibling) })
     }
 }
-
-const NO_HINT: &str = "add an example with it, or correct the path";
-
-const NO_EXAMPLE: &str = " Otherwise add an example with it";
 
 /// Returns the values that a word may mean. Short words are alike by chance.
 fn nearest_values<'v>(word: &str, values: &[&'v str]) -> Vec<&'v str> {
     let is_alike = |value: &&str| word.chars().count() > SHORT_WORD || is_one_edit_off(word, value);
-    nearest(word, values).into_iter().filter(is_alike).collect()
+    nearest_names(word, values).into_iter().filter(is_alike).collect()
+}
+
+/// Returns the names that a word may mean. Two letters are alike to any other two.
+fn nearest_names<'v>(word: &str, names: &[&'v str]) -> Vec<&'v str> {
+    let is_short = |name: &str| name.chars().count() < 3;
+    nearest(word, names).into_iter().filter(|name| !is_short(word) || !is_short(name)).collect()
 }
 
 /// Suggests what a path may mean that leads nowhere, by the members of the objects to which its first steps lead.
 /// `from` is the number of steps that the file does not write.
-fn suggest(steps: &[JsonStep], from: usize, root: &str, examples: &[&Json<'_>]) -> String {
+fn suggest(steps: &[JsonStep], from: usize, root: &str, examples: &[&Json<'_>]) -> PathHint {
     let find = |length: usize| examples.iter().filter_map(move |own| find_value(&steps[..length], own.as_borrowed()));
     let length = (0..steps.len()).rev().find(|length| find(*length).next().is_some()).unwrap_or_default();
-    let Some(JsonStep::Member(wrong)) = steps.get(length) else { return NO_HINT.to_owned() };
+    let Some(JsonStep::Member(wrong)) = steps.get(length) else { return PathHint::Members(Vec::new()) };
     let objects: Vec<_> = find(length).map(Json::into_owned).collect();
     let members = list_members(objects.iter());
-    let members: Vec<&str> = members.iter().map(String::as_str).take(MAX_MEMBERS).collect();
+    let names: Vec<&str> = members.iter().map(String::as_str).take(MAX_MEMBERS).collect();
     let complete = |member: &&str| {
         let mut meant = steps.to_vec();
         meant[length] = JsonStep::Member((*member).into());
         write_path(root, &meant[from..])
     };
-    let meant: Vec<String> = nearest(wrong, &members).iter().map(complete).collect();
-    let meant: Vec<&str> = meant.iter().map(String::as_str).collect();
-    match (meant.is_empty(), members.is_empty()) {
-        (false, _) => format!("did you mean {}?{NO_EXAMPLE}", quote_names(&meant, " or ")),
-        (true, false) => format!("{NO_HINT}; there is {}", quote_names(&members, ", ")),
-        (true, true) => NO_HINT.to_owned(),
+    let meant: Vec<String> = nearest_names(wrong, &names).iter().map(complete).collect();
+    match meant.is_empty() {
+        false => PathHint::Meant(meant),
+        true => PathHint::Members(members.into_iter().take(MAX_MEMBERS).collect()),
     }
 }
 

@@ -56,8 +56,7 @@ fn resolve_reference(inside: &str, lookup: &dyn Fn(&str) -> Option<String>) -> R
         Some((name, default)) => (name, Some(default)),
         None => (inside, None),
     };
-    let starts_well = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
-    if !starts_well || !name.chars().all(|each| each.is_ascii_alphanumeric() || each == '_') {
+    if !is_variable_name(name) {
         return Err(SubstitutionError::Malformed(inside.to_owned()));
     }
     match (lookup(name), default) {
@@ -66,6 +65,11 @@ fn resolve_reference(inside: &str, lookup: &dyn Fn(&str) -> Option<String>) -> R
         (_, Some(default)) => Ok(default.to_owned()),
         (None, None) => Err(SubstitutionError::Unset(name.to_owned())),
     }
+}
+
+pub(super) fn is_variable_name(name: &str) -> bool {
+    let starts_well = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
+    starts_well && name.chars().all(|each| each.is_ascii_alphanumeric() || each == '_')
 }
 
 #[cfg(test)]

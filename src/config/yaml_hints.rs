@@ -1,5 +1,5 @@
 //! Hints for typos that YAML reads as something else: a key without a colon, a dash without a space, a tab, `#` before
-//! a value, typographic quotes, a brace that is not closed or begins a text.
+//! a value, typographic quotes, a brace or a quote that is not closed, a brace that begins a text.
 //!
 //! Hints quote only known keys, because the rest of the line may be a secret.
 
@@ -15,8 +15,8 @@ pub(super) struct YamlHint {
     pub(super) hint: String,
 }
 
-/// Number of lines above the place where the parser stopped that may have the brace that is not closed.
-const BRACE_LINES: u64 = 3;
+/// Number of lines above the place where the parser stopped that may have the brace or the quote that is not closed.
+const LINES_ABOVE: u64 = 3;
 
 /// Returns whether a word is a key of some mapping of a file.
 pub(super) type KeyTest = fn(&str) -> bool;
@@ -29,8 +29,18 @@ pub(super) fn hint_for_syntax_error(
     is_key: KeyTest,
 ) -> Option<YamlHint> {
     let at = YamlLine::nth(text, stopped.line)?;
+    let first = stopped.line.saturating_sub(LINES_ABOVE).max(1);
+    let above = || (first..=stopped.line).rev().filter_map(|line| YamlLine::nth(text, line));
     if message.contains("tab") {
         return tab_hint(text, stopped, message);
+    }
+    // The parser knows where a quote begins that no other ends.
+    let is_found = message.contains("unclosed quote");
+    if let Some(found) = above().find_map(|line| line.wrong_quote()).filter(|_| !is_found) {
+        return Some(found);
+    }
+    if message.contains("only valid inside a block") {
+        return above().skip(1).find_map(|line| line.open_brace());
     }
     if message.contains("simple key expected") {
         return at.missing_colon(is_key);
@@ -44,8 +54,7 @@ pub(super) fn hint_for_syntax_error(
         let before: String = at.text.chars().take(zero_based(stopped.column)).collect();
         let is_in_value = before.contains('{') && at.text[before.len()..].starts_with(':');
         let is_in_braces = message.contains("flow mapping") && !is_in_value;
-        let above = (stopped.line.saturating_sub(BRACE_LINES).max(1)..=stopped.line).rev().filter(|_| is_in_braces);
-        let open = || above.filter_map(|line| YamlLine::nth(text, line)).find_map(|line| line.open_brace());
+        let open = || above().filter(|_| is_in_braces).find_map(|line| line.open_brace());
         return at.unquoted_brace(stopped.column).or_else(open);
     }
     if message.contains("did not find expected '-'") { at.missing_dash_blank(is_key) } else { None }
@@ -179,20 +188,77 @@ impl<'t> YamlLine<'t> {
 
     /// Finds a brace that is not closed on its line.
     fn open_brace(&self) -> Option<YamlHint> {
+        let scanned = self.scan_quotes();
         let mut open = Vec::new();
-        for (at, each) in self.text.char_indices() {
+        for (at, each) in scanned.outside {
             match each {
                 '{' => open.push(at),
                 '}' => drop(open.pop()),
                 _ => {}
             }
         }
-        let begin = open.pop()?;
-        Some(YamlHint {
-            position: SourcePosition { line: self.number, column: char_count(&self.text[..begin]) + 1 },
-            message: "this `{` is not closed, or a comma is missing between the keys behind it".to_owned(),
-            hint: "close it with `}`, and put a comma between two keys".to_owned(),
-        })
+        let (message, hint) = match self.text[scanned.end..].contains('}') {
+            true => (
+                "this `{` is not closed, because `#` begins a comment",
+                "close it before the `#`, or put a text with `#` in quotes",
+            ),
+            false => (
+                "this `{` is not closed, or a comma is missing between the keys behind it",
+                "close it with `}`, and put a comma between two keys",
+            ),
+        };
+        Some(self.hint_at(open.pop()?, message, hint))
+    }
+
+    /// Finds a quote that is not closed on its line, or stands twice.
+    fn wrong_quote(&self) -> Option<YamlHint> {
+        let scanned = self.scan_quotes();
+        if let Some(at) = scanned.doubled {
+            return Some(self.hint_at(at, "a second quote behind a text that has ended", "remove it"));
+        }
+        let open = scanned.open?;
+        let hint = match self.text[open..].starts_with('"') {
+            true => "close it on this line; a `\"` inside double quotes is `\\\"`",
+            false => "close it on this line; a `'` inside single quotes is `''`",
+        };
+        Some(self.hint_at(open, "this quote is not closed on its line", hint))
+    }
+
+    fn hint_at(&self, byte: usize, message: &str, hint: &str) -> YamlHint {
+        YamlHint {
+            position: SourcePosition { line: self.number, column: char_count(&self.text[..byte]) + 1 },
+            message: message.to_owned(),
+            hint: hint.to_owned(),
+        }
+    }
+
+    /// Tells the text within quotes from that outside.
+    fn scan_quotes(&self) -> ScannedLine {
+        let mut scanned = ScannedLine { outside: Vec::new(), end: self.text.len(), open: None, doubled: None };
+        let mut before = ' ';
+        let mut has_closed = false;
+        let mut each_char = self.text.char_indices();
+        while let Some((at, each)) = each_char.next() {
+            let quote = scanned.open.and_then(|open| self.text[open..].chars().next());
+            let closes = quote == Some(each);
+            match quote {
+                Some(_) if closes => scanned.open = None,
+                Some('"') if each == '\\' => drop(each_char.next()),
+                Some(_) => {}
+                None if each == '#' && before.is_whitespace() => {
+                    scanned.end = at;
+                    break;
+                }
+                // In single quotes, two are one.
+                None if each == '"' && before == '"' && has_closed => {
+                    scanned.doubled.get_or_insert(at);
+                }
+                None if matches!(each, '"' | '\'') && " [{,".contains(before) => scanned.open = Some(at),
+                None => scanned.outside.push((at, each)),
+            }
+            (before, has_closed) = (each, closes);
+        }
+        scanned
     }
 
     /// Finds a list item without a space after the dash.
@@ -205,6 +271,17 @@ impl<'t> YamlLine<'t> {
             hint: format!("write `- {key}: …`: a space after the dash"),
         })
     }
+}
+
+/// The quotes of a line, by position in bytes.
+struct ScannedLine {
+    outside: Vec<(usize, char)>,
+    /// where a comment begins, or the line ends
+    end: usize,
+    /// the quote that is not closed
+    open: Option<usize>,
+    /// one that follows upon another that closed a text
+    doubled: Option<usize>,
 }
 
 /// Returns whether a word is a key of a configuration.

@@ -214,6 +214,83 @@ f: 2 examples passed";
     }
 }
 
+/// The rules are right: only the example, a list or a word of a table is not.
+#[test]
+fn warnings_name_the_cause_and_not_what_follows_from_it() {
+    const RULES: &str = r#"name: acme
+events:
+  - when: {"@event": say}
+    emit: {type: TEXT_MESSAGE_CHUNK, delta: "{txt}"}
+  - each: parts
+    emit: {type: CUSTOM, name: part, value: "{@item}"}
+  - when: {"@event": step}
+    emit: {type: STEP_STARTED, stepName: {from: "{st}", table: {A: start, "2": stop}, otherwise: other}}
+  - when: {"@event": bye}
+    done: true
+tests:
+  - name: hello
+    stream: |
+      event: say
+      data: {"txt":"Hi"}
+
+      data: {"parts":[1]}
+
+      event: step
+      data: {"st":"A"}
+
+      event: bye
+      data: {}
+
+    events:
+      - {type: RUN_STARTED, threadId: t1, runId: r1}
+      - {type: TEXT_MESSAGE_START, messageId: r1-m1, role: assistant}
+      - {type: TEXT_MESSAGE_CONTENT, messageId: r1-m1, delta: Hi}
+      - {type: CUSTOM, name: part, value: 1}
+      - {type: STEP_STARTED, stepName: start}
+      - {type: TEXT_MESSAGE_END, messageId: r1-m1}
+      - {type: STEP_FINISHED, stepName: start}
+      - {type: RUN_FINISHED, threadId: t1, runId: r1}
+"#;
+    let test = |right: &str, wrong: &str| {
+        assert!(right.is_empty() || RULES.contains(right), "{right}");
+        let file = TempFile::new(&RULES.replacen(right, wrong, 1));
+        let Printed { code, out, .. } = run(&["check", "--test", "--strict", utf8(file.path())], "");
+        (code, out.replace(utf8(file.path()), "f"))
+    };
+    assert_eq!(test("", ""), (Some(0), "f: 1 example passed\n".to_owned()));
+    let table = "f:8:64: warning: events[2].emit.stepName.table: no row is used: frames of the examples have `A` at `st`\n  hint: ";
+    let unused = |hint: &str| format!("{table}{hint}\n");
+    let no_rule = "warning: events[0]: no frame of the examples is for this rule";
+    let tested = "hint: add an example with such a frame, so that the rule is tested";
+    for (right, wrong, expected) in [
+        // An error in a frame hides what would be blamed on the rules.
+        ("\"Hi\"}", "\"Hi\"", "f:15:23: warning: tests[0].stream: this frame is no JSON: EOF".to_owned()),
+        ("[1]}\n\n", "[1]}\n", "f:18:7: warning: tests[0].stream: two frames run together".to_owned()),
+        ("A: start", "B: start", unused("add a row for it, or an example with a word of the table")),
+        ("A: start", "a: start", unused("did you mean `A`?")),
+        ("A: start", "start: A", unused("the agent's word stands first: write `A: start`")),
+        ("each: parts", "each: prts", format!("f:5:3: {}: none has a list at `prts`\n  {tested}; did you mean `parts`?\n", no_rule.replace("[0]", "[1]"))),
+        ("{\"@event\": say}", "{on: say}", format!("f:3:3: {no_rule}: none has `on`\n  {tested}, or write `\"@event\"` for the `event:` line\n")),
+        ("{txt}", "{txt|upper}", "`upper`\n  hint: add an example with it, or correct the path; there is `parts`, `st`, `txt`; `|` stands before the place that is read if the first has no value, not a filter\n".to_owned()),
+    ] {
+        let (code, out) = test(right, wrong);
+        assert!(code == Some(1) && out.contains(&expected), "{wrong}: {out}");
+        assert_eq!(out.matches("warning: ").count(), 1, "{wrong}: {out}");
+    }
+    // A request that is refused has the line of its mistake.
+    let request = "tests:\n  - request:\n      threadId: t\n      runId: r\n      messages:\n        - {id: u1, role: user, content: Hi}\n        - {role: user, content: Hi}\n    body: {}\n";
+    let (_, out) = test("tests:\n", request);
+    assert!(
+        out.starts_with("f:17: `tests[0]` differs\n") && out.contains("refused: /messages/1/id: is missing"),
+        "{out}"
+    );
+    // A difference has the line of what is expected.
+    for (right, wrong, line) in [("delta: Hi", "delta: Ho", 27), ("name: part, value: 1", "name: part, value: 2", 28)] {
+        let (_, out) = test(right, wrong);
+        assert!(out.starts_with(&format!("f:{line}: `hello` differs\n")), "{out}");
+    }
+}
+
 /// A variable is a text, but an agent's code is a number.
 #[test]
 fn variables_in_conditions_stand_for_numbers_and_booleans() {

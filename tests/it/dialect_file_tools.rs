@@ -166,17 +166,17 @@ fn examples_that_differ_are_printed_for_people_and_programs() {
         let Printed { code, out, err } = run(&["check", "--test", named], "");
         assert_eq!(code, Some(1), "{err}");
         let expected = format!(
-            "{path}:11: `hello` differs\n  event 3: expected {{\"delta\":\"Ho\",\"messageId\":\"r1-m1\",\"type\":\"TEXT_MESSAGE_CONTENT\"}}\n                got {{\"delta\":\"Hi\",\"messageId\":\"r1-m1\",\"type\":\"TEXT_MESSAGE_CONTENT\"}}\n"
+            "{path}:22: `hello` differs\n  event 3: expected {{\"delta\":\"Ho\",\"messageId\":\"r1-m1\",\"type\":\"TEXT_MESSAGE_CONTENT\"}}\n                got {{\"delta\":\"Hi\",\"messageId\":\"r1-m1\",\"type\":\"TEXT_MESSAGE_CONTENT\"}}\n"
         );
         assert_eq!(out, expected);
     }
     let Printed { out, .. } = run(&["check", "--test", "--format", "json", path], "");
     let problems: Value = serde_json::from_str(&out).expect("JSON");
     let [problem] = problems.as_array().expect("a list").as_slice() else { panic!("{problems}") };
-    assert_eq!((&problem["file"], &problem["line"]), (&json!(path), &json!(11)));
+    assert_eq!((&problem["file"], &problem["line"]), (&json!(path), &json!(22)));
     assert!(problem["message"].as_str().is_some_and(|message| message.contains("event 3")), "{problem}");
     let Printed { out, .. } = run(&["check", "--test", "--format", "github", path], "");
-    assert!(out.starts_with(&format!("::error file={path},line=11,")) && out.lines().count() == 1, "{out}");
+    assert!(out.starts_with(&format!("::error file={path},line=22,")) && out.lines().count() == 1, "{out}");
 }
 
 #[test]

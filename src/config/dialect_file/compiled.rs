@@ -13,8 +13,11 @@ pub(crate) struct DialectFile {
     pub(crate) payload: Option<PayloadPath>,
     /// what rules read from frames, and `error` from answers
     pub(crate) places: Vec<ReadPlace>,
+    pub(crate) tables: Vec<ReadTable>,
     /// run by `diglot check --test`
     pub(crate) examples: Vec<DialectExample>,
+    /// whether a frame of an example has a mistake, of which a warning says more
+    pub(crate) has_broken_frames: bool,
     /// what is valid, but probably not meant
     pub(crate) warnings: Vec<ConfigProblem>,
 }
@@ -44,6 +47,21 @@ pub(crate) struct ReadPlace {
     pub(crate) column: u64,
     /// that of the rule; `None` for `error`
     pub(crate) rule_line: Option<u64>,
+    /// whether another place stands before it, from which the value is taken first
+    pub(crate) is_alternative: bool,
+}
+
+/// A table for the value of a place.
+#[derive(Clone, Debug)]
+pub(crate) struct ReadTable {
+    /// position in [`DialectFile::places`]
+    pub(crate) place: usize,
+    /// words of the agent, and what they become
+    pub(crate) rows: Vec<(String, String)>,
+    /// key path in the file
+    pub(crate) path: String,
+    pub(crate) line: u64,
+    pub(crate) column: u64,
 }
 
 /// One example.
@@ -52,6 +70,10 @@ pub(crate) struct DialectExample {
     pub(crate) name: String,
     /// line of the file
     pub(crate) line: u64,
+    /// those of what is compared: of each event and of `keep`, or of each part of a request that the example has
+    pub(crate) compared_lines: Vec<u64>,
+    /// those of the values of a request, by JSON Pointer
+    pub(crate) request_lines: Vec<(String, u64)>,
     pub(crate) input: ExampleInput,
     /// values that earlier runs of the thread kept
     pub(crate) thread: Vec<(String, Json<'static>)>,

@@ -1,11 +1,11 @@
 //! The state of a compilation, and the keys of the file.
 
-use super::compiled::{DialectFile, PathChain, PayloadPath, ReadPlace};
+use super::compiled::{DialectFile, PathChain, PayloadPath, ReadPlace, ReadTable};
 use crate::codec::json::JsonStep;
 use crate::config::dialect_text::{RESERVED_NAMES, is_dialect_name};
 use crate::config::problem::{ConfigProblem, ConfigProblems, ProblemSeverity, SourcePosition, did_you_mean, nearest};
 use crate::config::spanned_tree::{MapEntry, NodeValue, TreeNode, TreeScalar, TreeScalarKind, join_key};
-use crate::config::substitution::{SubstitutionError, expand};
+use crate::config::substitution::{SubstitutionError, expand, is_variable_name};
 use crate::dialect::{self, EmittedEvent, FramePayload, MappedDialect, Mapping, MappingRule, RuleEffect, find_member};
 use crate::event::{EventType, Field, Json};
 
@@ -58,6 +58,7 @@ pub(super) struct DialectCompiler<'c> {
     pub(super) constants: Vec<(String, Option<SourcePosition>, String)>,
     pub(super) payload: Vec<JsonStep>,
     pub(super) places: Vec<ReadPlace>,
+    pub(super) tables: Vec<ReadTable>,
     /// that of the path which was compiled last, unless its value is not in the frame or the request
     pub(super) last_chain: Option<PathChain>,
     /// the only words that a request has there, if there are few
@@ -66,6 +67,9 @@ pub(super) struct DialectCompiler<'c> {
     pub(super) item_chain: Option<PathChain>,
     /// whether a value since this was reset is one that earlier runs of the thread kept
     pub(super) reads_thread: bool,
+    pub(super) has_broken_frames: bool,
+    /// whether a rule has `set`, `append` or `keep` without names
+    pub(super) lacks_names: bool,
     pub(super) mapping: Mapping,
 }
 
@@ -80,10 +84,13 @@ impl<'c> DialectCompiler<'c> {
             constants: Vec::new(),
             payload: Vec::new(),
             places: Vec::new(),
+            tables: Vec::new(),
             last_chain: None,
             last_words: Vec::new(),
             item_chain: None,
             reads_thread: false,
+            has_broken_frames: false,
+            lacks_names: false,
             mapping: Mapping::default(),
         }
     }
@@ -96,11 +103,7 @@ impl<'c> DialectCompiler<'c> {
     }
 
     pub(super) fn compile(&mut self, root: &TreeNode) -> Option<DialectFile> {
-        let mut repeated = Vec::new();
-        root.skip_duplicate_keys("", &mut |path, entry, first| repeated.push((path.to_owned(), entry.position, first)));
-        for (path, position, first) in repeated {
-            self.report(&path, position, format!("the key is already on line {first}"), "keep one of the two");
-        }
+        self.report_repeated_keys(root);
         let at = PlacedNode { node: root, path: "" };
         let NodeValue::Mapping(_) = root.value else {
             self.report("", position_of(root), "a dialect file is a mapping", "begin with `name: my-agent`");
@@ -146,8 +149,38 @@ impl<'c> DialectCompiler<'c> {
         let examples = examples.unwrap_or_default();
         self.check_constants(&examples);
         let dialect = MappedDialect { name: name?, mapping: std::mem::take(&mut self.mapping) };
-        let (places, warnings) = (std::mem::take(&mut self.places), std::mem::take(&mut self.warnings));
-        Some(DialectFile { dialect, payload, places, examples, warnings })
+        Some(DialectFile {
+            dialect,
+            payload,
+            places: std::mem::take(&mut self.places),
+            tables: std::mem::take(&mut self.tables),
+            examples,
+            has_broken_frames: self.has_broken_frames,
+            warnings: std::mem::take(&mut self.warnings),
+        })
+    }
+
+    fn report_repeated_keys(&mut self, root: &TreeNode) {
+        let mut repeated: Vec<(String, String, _, u64)> = Vec::new();
+        root.skip_duplicate_keys("", &mut |path, entry, first| {
+            let parent = path.strip_suffix(&entry.key).unwrap_or(path).trim_end_matches('.');
+            // A missing dash repeats all keys of an element.
+            let is_same_element = parent.ends_with(']') && repeated.iter().any(|(own, ..)| own == parent);
+            if !is_same_element {
+                repeated.push((parent.to_owned(), entry.key.clone(), entry.position, first));
+            }
+        });
+        for (parent, key, position, first) in repeated {
+            let hint = match parent.ends_with(']') {
+                true if key == "emit" => "write a list if both are meant: `emit: [{…}, {…}]`".to_owned(),
+                true => {
+                    format!("keep one of the two, or write `- {key}: …` if the next element of the list begins here")
+                }
+                false => "keep one of the two".to_owned(),
+            };
+            let message = format!("the key is already on line {first}");
+            self.report(&join_key(&parent, &key), position, message, hint);
+        }
     }
 
     fn compile_name(&mut self, root: &TreeNode) -> Option<String> {
@@ -177,8 +210,12 @@ impl<'c> DialectCompiler<'c> {
         let NodeValue::List(rules) = &events.value.value else { return };
         for rule in rules {
             for (key, is_thread) in [("set", false), ("append", false), ("keep", true)] {
-                let Some(NodeValue::Mapping(entries)) = rule.entry(key).map(|entry| &entry.value.value) else {
-                    continue;
+                let entries = match rule.entry(key).map(|entry| &entry.value.value) {
+                    Some(NodeValue::Mapping(entries)) => entries,
+                    other => {
+                        self.lacks_names |= other.is_some();
+                        continue;
+                    }
                 };
                 for entry in entries {
                     let names = if is_thread { &mut self.mapping.thread_names } else { &mut self.mapping.run_names };
@@ -212,7 +249,8 @@ impl<'c> DialectCompiler<'c> {
                 |rule: &&MappingRule| rule.effects.iter().filter_map(RuleEffect::emitted).any(|event| has_key(&event));
             rules.iter().find(events).map(|rule| rule.line)
         };
-        let Some(line) = with_key(false).filter(|_| with_key(true).is_none()) else { return };
+        let line = with_key(false).filter(|_| with_key(true).is_none());
+        let Some(line) = line.filter(|_| self.problems.is_empty()) else { return };
         let message = format!("this `key` names no call: no {} has a `key`", EventType::ToolCallChunk.wire());
         self.report_rule(root, line, message, "add the same `key:` there, or write `toolCallId:` here");
     }
@@ -235,7 +273,8 @@ impl<'c> DialectCompiler<'c> {
         let is_named = |piece: &EmittedEvent| {
             pieces().any(|(_, first)| has(first, Field::ToolCallName) && goes_with(piece, first))
         };
-        let Some((line, _)) = pieces().find(|(_, piece)| !is_named(piece)) else { return };
+        let unnamed = pieces().find(|(_, piece)| !is_named(piece));
+        let Some((line, _)) = unnamed.filter(|_| self.problems.is_empty()) else { return };
         let wire = EventType::ToolCallChunk.wire();
         let message = format!("this call never begins: no {wire} of it has a `toolCallName`");
         let hint = "add `toolCallName:` here, or to the event for the call's first piece, with the same `key:` or `toolCallId:`";
@@ -314,8 +353,14 @@ impl<'c> DialectCompiler<'c> {
             ),
             Err(SubstitutionError::Unclosed) => ("`${` has no closing `}`".to_owned(), "write `${NAME}`".to_owned()),
             Err(SubstitutionError::Malformed(inside)) => {
-                let hint =
-                    format!("write `${{NAME}}`; a value of the agent or the client is `{{{inside}}}`, without `$`");
+                let hint = match inside.split_once('-') {
+                    Some((name, default)) if is_variable_name(name) => {
+                        format!("a default stands behind `:-`: write `${{{name}:-{default}}}`")
+                    }
+                    _ => {
+                        format!("write `${{NAME}}`; a value of the agent or the client is `{{{inside}}}`, without `$`")
+                    }
+                };
                 (format!("`${{{inside}}}` is not a valid variable name"), hint)
             }
         };

@@ -2,9 +2,9 @@
 //! request and the one that the agent gets.
 
 use super::compiled::{DialectExample, ExampleInput};
-use super::compiler::{DialectCompiler, PlacedNode, literal_json};
+use super::compiler::{DialectCompiler, PlacedNode, literal_json, position_of};
 use crate::codec::json;
-use crate::config::problem::{SourcePosition, did_you_mean};
+use crate::config::problem::did_you_mean;
 use crate::config::spanned_tree::{MapEntry, NodeValue, TreeNode, join_key};
 use crate::event::{EventType, Json, MemberKey};
 use std::borrow::Cow;
@@ -40,8 +40,11 @@ impl DialectCompiler<'_> {
     fn compile_example(&mut self, at: PlacedNode<'_>) -> Option<DialectExample> {
         let entries = self.mapping_entries(at, "`name:`, and `stream:` with `events:` or `request:` with `body:`");
         let before = self.problem_count();
+        if self.reports_outdented_line(at) {
+            return None;
+        }
         self.check_keys(at, EXAMPLE_KEYS);
-        if entries.is_empty() {
+        if entries.is_empty() || self.reports_second_input(at) {
             return None;
         }
         let value = |key: &str| at.node.entry(key).map(|entry| to_json(&entry.value));
@@ -54,6 +57,7 @@ impl DialectCompiler<'_> {
                     self.report(&path, stream.position, "YAML joins the lines of this text", hint);
                 }
                 let bytes = self.example_text(PlacedNode { node: &stream.value, path: &path })?;
+                self.check_frames(at.path, stream, &bytes);
                 let keep = self.compile_thread(at, "keep").map(to_object);
                 ExampleInput::Stream { bytes, events: self.example_events(at, &events)?, keep }
             }
@@ -83,8 +87,40 @@ impl DialectCompiler<'_> {
             None => at.path.to_owned(),
         };
         let thread = self.compile_thread(at, "thread").unwrap_or_default();
-        let line = SourcePosition::from_location(at.node.defined).map_or(0, |position| position.line);
-        Some(DialectExample { name, line, input, thread })
+        let line = line_of(at.node);
+        let mut request_lines = Vec::new();
+        if let Some(request) = at.node.entry("request") {
+            add_lines(&request.value, "", &mut request_lines);
+        }
+        let compared_lines = compared_lines(at.node);
+        Some(DialectExample { name, line, compared_lines, request_lines, input, thread })
+    }
+
+    /// Reports a line of a stream that stands as far left as the key `stream`, and is read as a key.
+    fn reports_outdented_line(&mut self, at: PlacedNode<'_>) -> bool {
+        let NodeValue::Mapping(entries) = &at.node.value else { return false };
+        let is_line = |entry: &&MapEntry| {
+            ["data", "event", "id"].contains(&entry.key.as_str()) && !matches!(entry.value.value, NodeValue::List(_))
+        };
+        let line = entries.iter().find(is_line).filter(|_| at.node.entry("stream").is_some());
+        if let Some(line) = line {
+            let message = format!("`{}` is a line of the stream, but stands beside the key `stream`", line.key);
+            let hint = "indent all lines of the stream by the same number of spaces, further than `stream`";
+            self.report(&join_key(at.path, &line.key), line.position, message, hint);
+        }
+        line.is_some()
+    }
+
+    /// Reports two inputs in one example: the second is that whose outcome is missing.
+    fn reports_second_input(&mut self, at: PlacedNode<'_>) -> bool {
+        let is_of_request = |key: &str| key == "request";
+        let has_body = at.node.entry("body").is_some();
+        let mut inputs: Vec<_> = ["stream", "answer", "request"].iter().filter_map(|key| at.node.entry(key)).collect();
+        inputs.sort_by_key(|input| is_of_request(&input.key) != has_body);
+        let [first, .., second] = inputs.as_slice() else { return false };
+        let message = format!("`{}` and `{}` are of two examples", first.key, second.key);
+        self.report(&join_key(at.path, &second.key), second.position, message, format!("keep one of them; {FORMS}"));
+        true
     }
 
     /// Returns whether a text has lines that YAML joins: all but those below `|`.
@@ -153,7 +189,7 @@ impl DialectCompiler<'_> {
         let known: Vec<String> = self.mapping.thread_names.iter().map(|name| name.to_string()).collect();
         let mut thread = Vec::new();
         for entry in entries {
-            if !known.contains(&entry.key) {
+            if !known.contains(&entry.key) && !self.lacks_names {
                 let hint = match known.is_empty() {
                     true => format!("add a rule with `keep: {{{}: \"{{PATH}}\"}}`", entry.key),
                     false => did_you_mean(&entry.key, &known.iter().map(String::as_str).collect::<Vec<_>>()),
@@ -165,6 +201,36 @@ impl DialectCompiler<'_> {
         }
         Some(thread)
     }
+}
+
+/// Returns the lines of what an example expects.
+fn compared_lines(example: &TreeNode) -> Vec<u64> {
+    let events = match example.entry("events").map(|events| &events.value.value) {
+        Some(NodeValue::List(events)) => events.iter().map(line_of).collect(),
+        _ => Vec::new(),
+    };
+    let parts = ["keep", "body", "path", "headers"].iter().filter_map(|key| example.entry(key));
+    let parts = parts.filter_map(|part| Some(part.position?.line));
+    events.into_iter().chain(parts).collect()
+}
+
+/// Adds the line of a value, and those of the values in it, by their JSON Pointers.
+fn add_lines(node: &TreeNode, pointer: &str, lines: &mut Vec<(String, u64)>) {
+    lines.push((pointer.to_owned(), line_of(node)));
+    match &node.value {
+        NodeValue::List(items) => {
+            let items = items.iter().enumerate();
+            items.for_each(|(index, item)| add_lines(item, &format!("{pointer}/{index}"), lines));
+        }
+        NodeValue::Mapping(entries) => {
+            entries.iter().for_each(|entry| add_lines(&entry.value, &format!("{pointer}/{}", entry.key), lines));
+        }
+        NodeValue::Empty | NodeValue::Scalar(_) => {}
+    }
+}
+
+fn line_of(node: &TreeNode) -> u64 {
+    position_of(node).map_or(0, |position| position.line)
 }
 
 fn to_object(members: Vec<(String, Json<'static>)>) -> Json<'static> {

@@ -133,7 +133,7 @@ impl DialectCompiler<'_> {
         self.last_chain = Some(chain.clone());
         let Some(SourcePosition { line, column }) = position_of(at.node) else { return };
         let (written, path) = (written.to_owned(), at.path.to_owned());
-        self.places.push(ReadPlace { chain, written, path, line, column, rule_line: None });
+        self.places.push(ReadPlace { chain, written, path, line, column, rule_line: None, is_alternative: false });
     }
 
     fn add_place(&mut self, at: PlacedNode<'_>, steps: &[JsonStep], scope: PathUse) -> Option<ValueSource> {
@@ -221,6 +221,10 @@ impl DialectCompiler<'_> {
             self.report_at(at, format!("`{root}` names no value"), format!("write `{root}.NAME`"));
             return None;
         }
+        // A key without names is one mistake.
+        if self.lacks_names {
+            return None;
+        }
         let names = if is_thread { &self.mapping.thread_names } else { &self.mapping.run_names };
         if let Some(found) = names.iter().position(|own| **own == *name) {
             return Some(if is_thread { ValueSource::Thread(found) } else { ValueSource::Run(found) });
@@ -240,13 +244,15 @@ impl DialectCompiler<'_> {
         let Some(steps) = split_steps(part) else {
             let inside = path.strip_prefix('{').and_then(|inside| inside.strip_suffix('}'));
             let is_path = |text: &str| split_steps(text).is_some_and(|steps| !steps.is_empty());
-            let hint = match (inside.filter(|inside| is_path(inside)), with_brackets(path).filter(|path| is_path(path)))
-            {
-                (None, Some(meant)) if path.strip_prefix('.') == Some(&*meant) => format!("did you mean `{meant}`?"),
-                (Some(inside), _) => format!("a path has no braces, which are for values: write `{inside}`"),
-                (None, Some(meant)) => format!("did you mean `{meant}`? A member with such a name is `[\"0\"]`"),
-                (None, None) => PATH_HINT.to_owned(),
-            };
+            let hint =
+                match (inside.filter(|inside| is_place(inside)), with_brackets(path).filter(|path| is_path(path))) {
+                    (None, Some(meant)) if path.strip_prefix('.') == Some(&*meant) => {
+                        format!("did you mean `{meant}`?")
+                    }
+                    (Some(inside), _) => format!("a path has no braces, which are for values: write `{inside}`"),
+                    (None, Some(meant)) => format!("did you mean `{meant}`? A member with such a name is `[\"0\"]`"),
+                    (None, None) => PATH_HINT.to_owned(),
+                };
             self.report_at(at, format!("`{path}` is not a path"), hint);
             return None;
         };

@@ -2,6 +2,7 @@
 
 use super::compiler::{DialectCompiler, PathUse, PlacedNode};
 use super::path_text::write_path;
+use super::rule_overlaps::FirstMatch;
 use crate::codec::json::JsonStep;
 use crate::config::scalar;
 use crate::config::spanned_tree::{NodeValue, join_key};
@@ -27,19 +28,15 @@ impl DialectCompiler<'_> {
                 "add one, or remove the key: the agent then gets AG-UI's",
             );
         }
-        let mut default = None;
+        let mut earlier = Vec::new();
         for (node, path) in &requests {
             let at = PlacedNode { node, path };
-            if let Some(default) = &default {
-                let message = format!("this is never used, because {default} is for every request");
-                self.report_at(at, message, "move it to the front, or add `when:`, `has:` or `lacks:` to the other");
-            }
             let before = self.problem_count();
             if let Some(request) = self.compile_request(at) {
                 // A condition with a mistake is none.
-                let has_mistake = self.problem_count() > before;
-                if default.is_none() && request.conditions.is_empty() && !has_mistake {
-                    default = Some(path.clone());
+                if self.problem_count() == before {
+                    self.check_first_match(at, &request.conditions, &mut earlier, "request");
+                    earlier.push(FirstMatch::new(at, &request.conditions));
                 }
                 self.mapping.requests.push(request);
             }

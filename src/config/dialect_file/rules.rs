@@ -5,13 +5,11 @@ use super::compiler::{DialectCompiler, PathUse, PlacedNode, position_of};
 use super::path_text::is_place;
 use crate::config::problem::did_you_mean;
 use crate::config::spanned_tree::{NodeValue, TreeNode, TreeScalarKind, join_key};
-use crate::dialect::{
-    Condition, EmittedEvent, MappingRule, MemberTemplate, RuleEffect, ValueSource, ValueTemplate, ValueTest,
-    find_member,
-};
+use crate::dialect::{EmittedEvent, MappingRule, MemberTemplate, RuleEffect, ValueTemplate, find_member};
 use crate::event::kind::MemberType;
 use crate::event::lane::ChunkStreamKind;
-use crate::event::{EventType, Field, MemberKey};
+use crate::event::schema::{ValueSchema, value_schema};
+use crate::event::{EventType, Field, MemberKey, retired};
 
 pub(super) const RULE_KEYS: &[&str] =
     &["when", "has", "lacks", "each", "emit", "set", "append", "keep", "finish", "done", "fail", "ignore"];
@@ -28,28 +26,12 @@ pub(super) const NOT_EMITTED: &[EventType] = &[EventType::RunStarted, EventType:
 pub(super) const KEY: &str = "key";
 pub(super) const CONTENT: &str = "content";
 
-fn ends_run(effect: &RuleEffect) -> bool {
-    matches!(effect, RuleEffect::Done | RuleEffect::Fail { .. })
+fn has_conditions(rule: &MappingRule) -> bool {
+    rule.each.is_some() || !rule.conditions.is_empty()
 }
 
-/// Returns whether a rule ends the run with every frame that is for a later one. Values that are kept may change
-/// between the two.
-fn ends_before(earlier: &MappingRule, later: &MappingRule) -> bool {
-    let is_implied = |condition: &Condition| {
-        let is_kept = matches!(condition.source, ValueSource::Run(_) | ValueSource::Thread(_));
-        let implies = |own: &Condition| {
-            own.source == condition.source
-                && match (&own.test, &condition.test) {
-                    (ValueTest::OneOf(words), ValueTest::OneOf(others)) => {
-                        words.iter().all(|word| others.contains(word))
-                    }
-                    (own, other) => own == other,
-                }
-        };
-        !is_kept && later.conditions.iter().any(implies)
-    };
-    let is_whole = earlier.each.is_none() && !earlier.conditions.is_empty();
-    is_whole && earlier.effects.iter().any(ends_run) && earlier.conditions.iter().all(is_implied)
+pub(super) fn ends_run(effect: &RuleEffect) -> bool {
+    matches!(effect, RuleEffect::Done | RuleEffect::Fail { .. })
 }
 
 /// Returns the piece in place of which a file may write the whole life of a message, a thought or a call.
@@ -86,6 +68,7 @@ impl DialectCompiler<'_> {
             return self.report_at(at, "must be a list of rules", hint);
         };
         let mut last = None;
+        let mut for_all = None;
         for (index, node) in rules.iter().enumerate() {
             let path = format!("{}[{index}]", at.path);
             let at = PlacedNode { node, path: &path };
@@ -97,12 +80,8 @@ impl DialectCompiler<'_> {
             let before = self.problem_count();
             let first_place = self.places.len();
             let Some(rule) = self.compile_rule(at) else { continue };
-            if self.problem_count() == before
-                && let Some(earlier) = self.mapping.rules.iter().find(|earlier| ends_before(earlier, &rule))
-            {
-                let message =
-                    format!("this is never used, because the rule of line {} ends the run before it", earlier.line);
-                self.report_at(at, message, "move it before that rule, or give that rule further conditions");
+            if self.problem_count() == before {
+                self.check_overlap(at, &rule);
             }
             self.places[first_place..].iter_mut().for_each(|place| place.rule_line = Some(rule.line));
             // A condition with a mistake is none.
@@ -110,18 +89,21 @@ impl DialectCompiler<'_> {
             if rule.each.is_none() && rule.conditions.is_empty() && rule.effects.iter().any(ends_run) && !has_mistake {
                 last = Some(path.clone());
             }
+            if !has_conditions(&rule) && rule.effects.iter().any(|effect| effect.emitted().is_some()) {
+                for_all.get_or_insert((path, position_of(node)));
+            }
             self.mapping.rules.push(rule);
+        }
+        if let Some((path, position)) = for_all.filter(|_| self.mapping.rules.iter().any(has_conditions)) {
+            let message = "the rule has no condition: every frame with its values becomes this event";
+            self.warn(&path, position, message, "add `when:`, or `has:` with the path of a value that it needs");
         }
     }
 
     fn compile_rule(&mut self, at: PlacedNode<'_>) -> Option<MappingRule> {
+        let before = self.problem_count();
         let entries = self.mapping_entries(at, "`when:` or `has:`, and `emit:` below it");
         self.check_keys(at, RULE_KEYS);
-        let is_mapping = matches!(at.node.value, NodeValue::Mapping(_));
-        if is_mapping && !entries.iter().any(|entry| EFFECT_KEYS.contains(&entry.key.as_str())) {
-            let hint = "add `emit:` with an event, or `ignore: true` for frames that mean nothing to a user";
-            self.report_at(at, "the rule does nothing", hint);
-        }
         let scope = PathUse::Frame { has_item: false };
         let each = match at.node.entry("each") {
             Some(entry) => {
@@ -133,6 +115,12 @@ impl DialectCompiler<'_> {
         self.item_chain = self.last_chain.take().filter(|_| each.is_some());
         let scope = PathUse::Frame { has_item: each.is_some() };
         let conditions = self.compile_conditions(at, scope);
+        // A misspelt or misplaced key is not also a missing one.
+        let does_nothing = !entries.iter().any(|entry| EFFECT_KEYS.contains(&entry.key.as_str()));
+        if does_nothing && self.problem_count() == before {
+            let hint = "add `emit:` with an event, or `ignore: true` for frames that mean nothing to a user";
+            self.report_at(at, "the rule does nothing", hint);
+        }
         let mut effects = Vec::new();
         for entry in entries {
             let path = join_key(at.path, &entry.key);
@@ -232,14 +220,9 @@ impl DialectCompiler<'_> {
         }
     }
 
-    fn compile_event(&mut self, at: PlacedNode<'_>, scope: PathUse) -> Option<EmittedEvent> {
-        let example = EventType::TextMessageChunk.wire();
-        let entries = self.mapping_entries(at, &format!("`{{type: {example}, delta: \"{{PATH}}\"}}`"));
-        if entries.is_empty() {
-            return None;
-        }
+    fn compile_event_type(&mut self, at: PlacedNode<'_>) -> Option<EventType> {
         let Some(written) = at.node.entry("type") else {
-            let hint = format!("add AG-UI's event, such as `type: {example}`");
+            let hint = format!("add AG-UI's event, such as `type: {}`", EventType::TextMessageChunk.wire());
             self.report_at(at, "the key `type` is missing", hint);
             return None;
         };
@@ -248,7 +231,14 @@ impl DialectCompiler<'_> {
         let wire = self.scalar_text(type_at)?;
         let Some(kind) = EventType::from_wire(&wire) else {
             let known: Vec<&str> = EventType::ALL.iter().map(|kind| kind.wire()).collect();
-            self.report_at(type_at, format!("AG-UI has no event `{wire}`"), did_you_mean(&wire, &known));
+            let hint = match retired::find_by_wire(&wire).map(|retired| retired.kind) {
+                Some(kind) => {
+                    let piece = chunk_of(kind).unwrap_or(EventType::ReasoningMessageChunk);
+                    format!("AG-UI 1.0 has {} in its place; write {}", kind.wire(), piece.wire())
+                }
+                None => did_you_mean(&wire, &known),
+            };
+            self.report_at(type_at, format!("AG-UI has no event `{wire}`"), hint);
             return None;
         };
         let instead = match kind {
@@ -261,6 +251,16 @@ impl DialectCompiler<'_> {
             self.report_at(type_at, format!("`{wire}` is not emitted by rules"), hint);
             return None;
         }
+        Some(kind)
+    }
+
+    fn compile_event(&mut self, at: PlacedNode<'_>, scope: PathUse) -> Option<EmittedEvent> {
+        let example = EventType::TextMessageChunk.wire();
+        let entries = self.mapping_entries(at, &format!("`{{type: {example}, delta: \"{{PATH}}\"}}`"));
+        if entries.is_empty() {
+            return None;
+        }
+        let kind = self.compile_event_type(at)?;
         let is_piece = ChunkStreamKind::from_event(kind).is_some();
         let is_call = matches!(kind, EventType::ToolCallChunk | EventType::ToolCallEnd | EventType::ToolCallResult);
         let own_keys: &[&str] = match (is_piece, is_call) {
@@ -332,6 +332,7 @@ impl DialectCompiler<'_> {
             let value = self.compile_value(at, scope);
             if let Some((value, slot)) = value.as_ref().zip(kind.slot(field)) {
                 self.check_constant(at, kind, slot.member_type, value);
+                self.check_objects(at, value_schema(kind, slot), value);
             }
             members.extend(value.map(|value| (MemberKey::Known(field), value)));
         }
@@ -377,6 +378,31 @@ impl DialectCompiler<'_> {
             (MemberType::Usage, ValueTemplate::Object(_) | ValueTemplate::Literal(_) | ValueTemplate::Text(_)) => {
                 let hint = "write a list with one entry for each model: `usage: [{inputTokens: \"{PATH}\"}]`";
                 self.report_at(at, "must be a list", hint);
+            }
+            _ => {}
+        }
+    }
+
+    /// Reports members that no object of AG-UI has at this place, such as those of `usage`.
+    fn check_objects(&mut self, at: PlacedNode<'_>, schema: ValueSchema, value: &ValueTemplate) {
+        match (schema, value, &at.node.value) {
+            (ValueSchema::List(element), ValueTemplate::List(values), NodeValue::List(nodes)) => {
+                for (index, (value, node)) in values.iter().zip(nodes).enumerate() {
+                    let path = format!("{}[{index}]", at.path);
+                    self.check_objects(PlacedNode { node, path: &path }, *element, value);
+                }
+            }
+            (ValueSchema::Object(object), ValueTemplate::Object(_), NodeValue::Mapping(entries)) if !object.is_open => {
+                let known: Vec<&str> = object.members.iter().map(|member| member.name).collect();
+                for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
+                    let message = format!("AG-UI has no member `{}` here", entry.key);
+                    self.report(
+                        &join_key(at.path, &entry.key),
+                        entry.position,
+                        message,
+                        did_you_mean(&entry.key, &known),
+                    );
+                }
             }
             _ => {}
         }

@@ -1,18 +1,18 @@
 //! Values as a dialect file writes them.
 
-use super::compiled::PathChain;
+use super::compiled::{PathChain, ReadTable};
 use super::compiler::{DialectCompiler, PathUse, PlacedNode, literal_json, position_of};
 use super::path_text::is_place;
 use super::request_places::RequestPlace;
+use super::rule_overlaps::FirstMatch;
+use super::rules::RULE_KEYS;
+use super::value_mistakes::{CONVERSION_KEYS, TABLE_KEYS, find_mistake, is_pattern, plain_variable, value_of};
 use crate::codec::json;
-use crate::config::problem::{SourcePosition, did_you_mean, nearest};
-use crate::config::spanned_tree::{MapEntry, NodeValue, TreeScalar, TreeScalarKind, join_key};
+use crate::config::problem::SourcePosition;
+use crate::config::spanned_tree::{MapEntry, NodeValue, TreeNode, TreeScalar, TreeScalarKind, join_key};
 use crate::dialect::{ComparedWord, Condition, ItemRule, TextPart, ValueSource, ValueTemplate, ValueTest};
 use crate::event::{Json, JsonType};
 
-/// Keys of a mapping that is not an object but a way to make a value.
-pub(super) const TABLE_KEYS: &[&str] = &["from", "table", "otherwise"];
-const CONVERSION_KEYS: &[&str] = &["as_text", "as_json", "text_of"];
 pub(super) const EACH_KEYS: &[&str] = &["each", "as", "rules"];
 pub(super) const ITEM_KEYS: &[&str] = &["when", "has", "lacks", "as"];
 
@@ -95,6 +95,15 @@ impl DialectCompiler<'_> {
             None => None,
         };
         let from = part("from")??;
+        // The place that was read last.
+        let read = match &*from {
+            ValueTemplate::From(sources) if matches!(scope, PathUse::Frame { .. }) => match sources.as_slice() {
+                [ValueSource::Slot(_)] => self.places.len().checked_sub(1),
+                [ValueSource::Item(_)] if self.item_chain.is_some() => self.places.len().checked_sub(1),
+                _ => None,
+            },
+            _ => None,
+        };
         let is_place = matches!(&*from, ValueTemplate::From(sources) if sources.len() == 1);
         let known = std::mem::take(&mut self.last_words);
         let known = if is_place { known } else { Vec::new() };
@@ -107,6 +116,7 @@ impl DialectCompiler<'_> {
             return None;
         }
         let mut words = Vec::new();
+        let mut rows = Vec::new();
         if let Some(table) = at.node.entry("table") {
             let path = join_key(at.path, "table");
             let table = PlacedNode { node: &table.value, path: &path };
@@ -128,11 +138,15 @@ impl DialectCompiler<'_> {
                 let before = self.problem_count();
                 self.check_request_word(at, &entry.key, &known);
                 self.move_problems(before, entry.position);
+                rows.push((entry.key.clone(), word.text.clone()));
                 words.push((Json::string(&entry.key), literal_json(word)));
                 // A number or a boolean is a key as well.
                 if let Some(number) = json::parse_value(&entry.key) {
                     words.push((number.into_owned(), literal_json(word)));
                 }
+            }
+            if let Some((place, SourcePosition { line, column })) = read.zip(position_of(table.node)) {
+                self.tables.push(ReadTable { place, rows, path, line, column });
             }
         }
         Some(ValueTemplate::Table { from, words, otherwise })
@@ -156,12 +170,20 @@ impl DialectCompiler<'_> {
             return Some(vec![ItemRule { conditions: Vec::new(), value }]);
         }
         let rules_path = join_key(at.path, "rules");
-        let rules = self.list_items(PlacedNode { node: &at.node.entry("rules")?.value, path: &rules_path });
+        let written = PlacedNode { node: &at.node.entry("rules")?.value, path: &rules_path };
+        if matches!(written.node.value, NodeValue::Mapping(_)) && written.node.entry("as").is_none() {
+            let hint = "write `as: VALUE` for one form of all elements, or `rules: [{when: {PATH: word}, as: VALUE}]`";
+            self.report_at(written, "must be a list of rules, each with `as`", hint);
+            return None;
+        }
+        let rules = self.list_items(written);
         if rules.is_empty() {
             self.report_at(at, "an empty list of `rules` makes no element", "add one, such as `{as: \"{@item}\"}`");
         }
         let mut compiled = Vec::new();
+        let mut earlier = Vec::new();
         for (rule, path) in rules {
+            let before = self.problem_count();
             let at = PlacedNode { node: rule, path: &path };
             self.mapping_entries(at, "`{when: {role: user}, as: …}`");
             if !matches!(rule.value, NodeValue::Mapping(_)) {
@@ -176,6 +198,11 @@ impl DialectCompiler<'_> {
             let value = self.compile_value(PlacedNode { node: &value.value, path: &value_path }, scope);
             let conditions = self.compile_conditions(at, scope);
             if let (Some(value), Some(conditions)) = (value, conditions) {
+                // A condition with a mistake is none.
+                if self.problem_count() == before {
+                    self.check_first_match(at, &conditions, &mut earlier, "element");
+                    earlier.push(FirstMatch::new(at, &conditions));
+                }
                 compiled.push(ItemRule { conditions, value });
             }
         }
@@ -191,6 +218,11 @@ impl DialectCompiler<'_> {
             let expected = "`when: {type: message}`, with paths and the values that they must have";
             for entry in self.mapping_entries(PlacedNode { node: &when.value, path: &path }, expected) {
                 let path = join_key(&path, &entry.key);
+                if RULE_KEYS.contains(&entry.key.as_str()) && !is_compared(&entry.value) {
+                    let message = format!("`{}` is a key of the rule, and no condition", entry.key);
+                    self.report(&path, entry.position, message, "indent it as far as `when`");
+                    continue;
+                }
                 let at = PlacedNode { node: &entry.value, path: &path };
                 let (before, first_place) = (self.problem_count(), self.places.len());
                 let source = self.compile_path(at, &entry.key, scope);
@@ -359,6 +391,10 @@ impl DialectCompiler<'_> {
         if self.reports_lost_place(at, &text, scope) {
             return None;
         }
+        if let Some(name) = plain_variable(written) {
+            let message = format!("`{written}` without braces is this text itself");
+            self.warn(at.path, position_of(at.node), message, format!("write `${{{name}}}` for the variable"));
+        }
         let mut parts = Vec::new();
         let mut literal = String::new();
         let mut rest = text.as_str();
@@ -381,6 +417,7 @@ impl DialectCompiler<'_> {
                 parts.push(TextPart::Literal(std::mem::take(&mut literal).into()));
             }
             let mut sources = Vec::new();
+            let first_place = self.places.len();
             for path in inside.split('|') {
                 if path.trim().is_empty() {
                     self.report_at(
@@ -392,6 +429,7 @@ impl DialectCompiler<'_> {
                 }
                 sources.push(self.compile_path(at, path, scope)?);
             }
+            self.places[first_place..].iter_mut().skip(1).for_each(|place| place.is_alternative = true);
             parts.push(TextPart::From(sources));
             rest = next;
         }
@@ -409,52 +447,11 @@ impl DialectCompiler<'_> {
     }
 }
 
-fn value_of<'t>(at: PlacedNode<'t>, key: &str) -> Option<&'t NodeValue> {
-    at.node.entry(key).map(|entry| &entry.value.value)
-}
-
-/// Returns whether a word looks like a regular expression, or like one of a shell.
-fn is_pattern(word: &str) -> bool {
-    let is_enclosed = |start: char, end: char| word.len() > 2 && word.starts_with(start) && word.ends_with(end);
-    is_enclosed('/', '/') || is_enclosed('^', '$') || word.contains(".*") || (word.len() > 1 && word.ends_with('*'))
-}
-
-/// Finds a mapping that is meant as a way to make a value, but would be taken as an object.
-fn find_mistake(at: PlacedNode<'_>, entries: &[MapEntry]) -> Option<(String, String)> {
-    let has = |key: &str| at.node.entry(key).is_some();
-    let has_text = |key: &str| matches!(value_of(at, key), Some(NodeValue::Scalar(_)));
-    let has_only = |keys: &[&str]| entries.iter().all(|entry| keys.contains(&entry.key.as_str()));
-    let misspelt = |keys: &[&'static str]| {
-        let mut others = entries.iter().filter(|entry| !keys.contains(&entry.key.as_str()));
-        others.find_map(|entry| Some((entry.key.clone(), *nearest(&entry.key, keys).first()?)))
-    };
-    if let [MapEntry { key, value, .. }] = entries
-        && matches!(value.value, NodeValue::Empty)
-    {
-        let message = format!("`{{{key}}}` without quotes is an object in YAML");
-        return Some((message, format!("write \"{{{key}}}\", or `{{{key}: \"\"}}` for an object")));
+/// Returns whether a condition can compare with a node.
+fn is_compared(node: &TreeNode) -> bool {
+    match &node.value {
+        NodeValue::Mapping(_) => false,
+        NodeValue::List(items) => items.iter().all(is_compared),
+        NodeValue::Empty | NodeValue::Scalar(_) => true,
     }
-    if let Some(wrong) = entries.iter().find(|entry| entries.len() > 1 && CONVERSION_KEYS.contains(&entry.key.as_str()))
-    {
-        let key = &wrong.key;
-        return Some((format!("`{key}` has another key beside it"), format!("write `{{{key}: VALUE}}` alone")));
-    }
-    if has_text("each") && !has("as") && !has("rules") {
-        return Some(("`each` without the form of its elements".to_owned(), "add `as:` or `rules:`".to_owned()));
-    }
-    if has_text("from") && !has("table") && !has("otherwise") {
-        let (wrong, key) = misspelt(TABLE_KEYS)?;
-        return Some((format!("`{wrong}` is no key of a table"), format!("did you mean `{key}`?")));
-    }
-    let other = entries.iter().find(|entry| !TABLE_KEYS.contains(&entry.key.as_str()));
-    if has_text("from")
-        && matches!(value_of(at, "table"), Some(NodeValue::Mapping(_)))
-        && let Some(other) = other
-    {
-        return Some((format!("`{}` is no key of a table", other.key), did_you_mean(&other.key, TABLE_KEYS)));
-    }
-    if !entries.is_empty() && has("table") && has_only(TABLE_KEYS) && !has("from") {
-        return Some(("a table without the value that it maps".to_owned(), "add `from: \"{PATH}\"`".to_owned()));
-    }
-    None
 }

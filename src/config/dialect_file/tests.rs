@@ -2,6 +2,7 @@
 
 mod first_attempts;
 mod request_places;
+mod typos;
 
 use super::DialectFile;
 
@@ -150,8 +151,8 @@ fn every_mistake_has_a_place_a_cause_and_a_way_out() {
         ),
         (
             "events: [{done: true}]\nrequest: [{body: {a: 1}}, {has: tools, body: {a: 2}}]",
-            "3:27: request[1]: this is never used, because request[0] is for every request",
-            "move it to the front",
+            "3:11: request[0]: this is for every request, so that request[1] is never used",
+            "move it to the end",
         ),
         (
             "events: [{done: true}]\nrequest: {path: tools}",

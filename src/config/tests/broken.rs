@@ -231,8 +231,8 @@ routes:
     client: hai
 ",
         r"
-f:3:5: this is not YAML: invalid indentation in multiline quoted scalar
-  hint: a quote here or above is not closed, or a `\` in double quotes needs to be `\\`
+f:2:11: this quote is not closed on its line
+  hint: close it on this line; a `'` inside single quotes is `''`
 ",
     ),
     (

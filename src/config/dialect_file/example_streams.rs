@@ -1,0 +1,105 @@
+//! Finds frames of examples that are not what they were meant to be: two that run together, broken JSON, and lines
+//! without `data:`.
+
+use super::compiler::DialectCompiler;
+use crate::config::problem::SourcePosition;
+use crate::config::spanned_tree::{MapEntry, join_key};
+use serde::de::IgnoredAny;
+
+/// A mistake in a frame, and what it prevents.
+struct FrameFault {
+    /// in lines of the stream, counted from 0
+    line: usize,
+    /// in characters of that line, counted from 0
+    column: usize,
+    message: String,
+    hint: &'static str,
+}
+
+/// A line of a stream that is not blank.
+#[derive(Clone, Copy)]
+struct StreamLine<'t> {
+    number: usize,
+    text: &'t str,
+}
+
+impl<'t> StreamLine<'t> {
+    /// Returns the value of a field.
+    fn value(self, name: &str) -> Option<&'t str> {
+        let value = self.text.strip_prefix(name)?.strip_prefix(':')?;
+        Some(value.strip_prefix(' ').unwrap_or(value))
+    }
+
+    fn fault(self, column: usize, message: impl Into<String>, hint: &'static str) -> FrameFault {
+        FrameFault { line: self.number, column, message: message.into(), hint }
+    }
+}
+
+impl DialectCompiler<'_> {
+    /// Warns about the frames of the example at `path` whose mistakes would be blamed on the rules.
+    pub(super) fn check_frames(&mut self, path: &str, stream: &MapEntry, bytes: &str) {
+        let path = join_key(path, &stream.key);
+        let mut frame = Vec::new();
+        // The last frame of an example may lack its blank line.
+        for (number, text) in bytes.lines().chain([""]).enumerate() {
+            if !text.trim().is_empty() {
+                frame.push(StreamLine { number, text });
+                continue;
+            }
+            if let Some(fault) = find_fault(&frame) {
+                self.has_broken_frames = true;
+                let text = frame.iter().find(|line| line.number == fault.line).map_or("", |line| line.text);
+                let position = self.position_in(stream, &fault, text);
+                self.warn(&path, position, fault.message, fault.hint);
+            }
+            frame.clear();
+        }
+    }
+
+    /// Returns where the file has a line of the stream, or the key if its lines are not those of the file.
+    fn position_in(&self, stream: &MapEntry, fault: &FrameFault, text: &str) -> Option<SourcePosition> {
+        let key = stream.position?;
+        let below = usize::try_from(key.line).unwrap_or(usize::MAX).saturating_add(fault.line);
+        let written = self.text.lines().nth(below).unwrap_or_default();
+        let Some(begin) = written.find(text) else { return Some(key) };
+        let count = |count: usize| u64::try_from(count).unwrap_or_default();
+        let column = written[..begin].chars().count() + fault.column + 1;
+        Some(SourcePosition { line: key.line + 1 + count(fault.line), column: count(column) })
+    }
+}
+
+fn find_fault(frame: &[StreamLine<'_>]) -> Option<FrameFault> {
+    let together = "two frames run together, because no empty line stands between them";
+    let way_out = "put an empty line above this one";
+    if let Some(second) = frame.iter().filter(|line| line.value("event").is_some()).nth(1) {
+        return Some(second.fault(0, together, way_out));
+    }
+    if let Some(line) = frame.iter().find(|line| line.text.starts_with('{')) {
+        return Some(line.fault(0, "this line has no `data:`, so it is ignored", "write `data: ` before it"));
+    }
+    let data: Vec<_> = frame.iter().filter_map(|line| Some((*line, line.value("data")?))).collect();
+    let whole = data.iter().map(|(_, value)| *value).collect::<Vec<_>>().join("\n");
+    // Other texts, such as `[DONE]`, are not meant as JSON.
+    if !["{", "[{"].iter().any(|start| whole.trim_start().starts_with(start)) {
+        return None;
+    }
+    let error = parse(&whole).err()?;
+    if let [(first, _), _, ..] = data.as_slice()
+        && data.iter().all(|(_, value)| parse(value).is_ok())
+        && let Some(next) = frame.iter().find(|line| line.number > first.number)
+    {
+        return Some(next.fault(0, together, way_out));
+    }
+    let (line, value) = *data.get(error.line().saturating_sub(1)).or(data.last())?;
+    let before = value.get(..error.column().saturating_sub(1)).unwrap_or(value);
+    let prefix = line.text.len() - value.len();
+    let cause = error.to_string();
+    let cause = cause.split(" at line ").next().unwrap_or_default();
+    let column = prefix + before.chars().count();
+    let hint = "correct it: rules find no values in a frame that is no JSON";
+    Some(line.fault(column, format!("this frame is no JSON: {cause}"), hint))
+}
+
+fn parse(text: &str) -> Result<IgnoredAny, serde_json::Error> {
+    serde_json::from_str(text)
+}

@@ -1,0 +1,70 @@
+//! Finds values that are valid, but meant otherwise: mappings that would be taken as objects, words that look like
+//! patterns, and variables without braces.
+
+use super::compiler::PlacedNode;
+use crate::config::problem::{did_you_mean, nearest};
+use crate::config::spanned_tree::{MapEntry, NodeValue};
+
+/// Keys of a mapping that is not an object but a way to make a value.
+pub(super) const TABLE_KEYS: &[&str] = &["from", "table", "otherwise"];
+pub(super) const CONVERSION_KEYS: &[&str] = &["as_text", "as_json", "text_of"];
+
+pub(super) fn value_of<'t>(at: PlacedNode<'t>, key: &str) -> Option<&'t NodeValue> {
+    at.node.entry(key).map(|entry| &entry.value.value)
+}
+
+/// Returns the name of a variable that is written as a shell does, without braces.
+pub(super) fn plain_variable(text: &str) -> Option<&str> {
+    let name = text.strip_prefix('$')?;
+    let is_name = name.len() > 1 && name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
+    is_name.then_some(name)
+}
+
+/// Returns whether a word looks like a regular expression, or like one of a shell.
+pub(super) fn is_pattern(word: &str) -> bool {
+    let is_enclosed = |start: char, end: char| word.len() > 2 && word.starts_with(start) && word.ends_with(end);
+    is_enclosed('/', '/') || is_enclosed('^', '$') || word.contains(".*") || (word.len() > 1 && word.ends_with('*'))
+}
+
+/// Finds a mapping that is meant as a way to make a value, but would be taken as an object.
+pub(super) fn find_mistake(at: PlacedNode<'_>, entries: &[MapEntry]) -> Option<(String, String)> {
+    let has = |key: &str| at.node.entry(key).is_some();
+    let has_text = |key: &str| matches!(value_of(at, key), Some(NodeValue::Scalar(_)));
+    let has_only = |keys: &[&str]| entries.iter().all(|entry| keys.contains(&entry.key.as_str()));
+    let misspelt = |keys: &[&'static str]| {
+        let mut others = entries.iter().filter(|entry| !keys.contains(&entry.key.as_str()));
+        others.find_map(|entry| Some((entry.key.clone(), *nearest(&entry.key, keys).first()?)))
+    };
+    if let [MapEntry { key, value, .. }] = entries
+        && matches!(value.value, NodeValue::Empty)
+    {
+        let message = format!("`{{{key}}}` without quotes is an object in YAML");
+        return Some((message, format!("write \"{{{key}}}\", or `{{{key}: \"\"}}` for an object")));
+    }
+    if let Some(wrong) = entries.iter().find(|entry| entries.len() > 1 && CONVERSION_KEYS.contains(&entry.key.as_str()))
+    {
+        let key = &wrong.key;
+        return Some((format!("`{key}` has another key beside it"), format!("write `{{{key}: VALUE}}` alone")));
+    }
+    if has_text("each") && !has("as") && !has("rules") {
+        return Some(("`each` without the form of its elements".to_owned(), "add `as:` or `rules:`".to_owned()));
+    }
+    let has_table = matches!(value_of(at, "table"), Some(NodeValue::Mapping(_)));
+    if (has_text("from") && !has("table")) || (has_table && !has("from")) {
+        let found = misspelt(TABLE_KEYS);
+        if let Some((wrong, key)) = found {
+            return Some((format!("`{wrong}` is no key of a table"), format!("did you mean `{key}`?")));
+        }
+    }
+    let other = entries.iter().find(|entry| !TABLE_KEYS.contains(&entry.key.as_str()));
+    if has_text("from")
+        && has_table
+        && let Some(other) = other
+    {
+        return Some((format!("`{}` is no key of a table", other.key), did_you_mean(&other.key, TABLE_KEYS)));
+    }
+    if !entries.is_empty() && has("table") && has_only(TABLE_KEYS) && !has("from") {
+        return Some(("a table without the value that it maps".to_owned(), "add `from: \"{PATH}\"`".to_owned()));
+    }
+    None
+}
