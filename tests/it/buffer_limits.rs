@@ -5,9 +5,10 @@ use super::golden::side;
 use super::support::agent::{Agent, Step, write};
 use super::support::client::{Client, INPUT, post, post_run};
 use super::support::eventually;
-use super::support::gateway::{Gateway, Setup};
+use super::support::gateway::{Gateway, Setup, TempFile};
 use super::support::sse::{CLOSED, FINISHED, HEAD, OPENED, STARTED, assert_refused};
 use diglot::codec::sse::SseLimits;
+use diglot::config::load;
 use diglot::dialect::{PeerDialect, PeerVersion};
 use diglot::event::run::RunEnding;
 use diglot::translate::{RunIds, Stream, StreamError};
@@ -109,6 +110,32 @@ fn limits_buffered_text_to_one_frame() {
         assert!(((1 << 20) / PIECE / 2 - 1..=(1 << 20) / PIECE).contains(&passed), "{what}: {passed}");
         let last = output.trim_end().rsplit("data: ").next().expect("a frame");
         assert!(last.contains("RUN_ERROR") && last.contains("frame_too_large"), "{what}: {last:.200}");
+    }
+}
+
+/// Values of a run, members of its end, and arguments of a call without a name.
+#[test]
+fn limits_what_rules_of_a_dialect_file_keep() {
+    let many = "\"{pad}\",".repeat(40);
+    for (rule, event, expected) in [
+        (r#"append: {log: "{pad}"}"#.to_owned(), r##"{"pad":"#"}"##, 7..17),
+        (format!("finish: {{result: [{many}]}}"), r##"{"pad":"#"}"##, 0..1),
+        (
+            r#"emit: {type: TOOL_CALL_CHUNK, key: "{n}", toolCallName: "{name}", delta: "{pad}"}"#.to_owned(),
+            r##"{"n":1,"pad":"#"}"##,
+            7..17,
+        ),
+    ] {
+        let file =
+            TempFile::new(&format!("name: own\nevents:\n  - has: pad\n    {rule}\n  - has: end\n    done: true\n"));
+        let config = format!(
+            "dialect_files: [{}]\nroutes: [{{path: /a, client: ag-ui, agent: own, upstream: \"http://h/\"}}]\n",
+            file.path().display()
+        );
+        let agent = load::from_str("test.yaml", &config).expect("a valid file").routes[0].agent;
+        let (passed, output) = flood_stream(agent, side("ag-ui"), &[], event);
+        assert!(expected.contains(&passed), "{rule:.60}: {passed}");
+        assert!(output.contains("RUN_ERROR"), "{rule:.60}");
     }
 }
 

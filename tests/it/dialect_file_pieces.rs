@@ -210,6 +210,65 @@ fn pieces_open_and_close_what_they_belong_to() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
 
+/// What does not reach the client, or comes behind the end of the run, is counted once. Behind the end, only frames that
+/// would have been sent are.
+#[test]
+fn counts_what_no_client_gets() {
+    const RULES: &str = r#"name: acme
+events:
+  - has: say
+    emit: {type: TEXT_MESSAGE_CHUNK, messageId: m, delta: "{say}"}
+  - has: n
+    emit: {type: TOOL_CALL_CHUNK, key: "{n}", toolCallName: "{fn}", delta: "{in}"}
+  - has: whole
+    emit: {type: TOOL_CALL_CHUNK, key: w, toolCallName: f, content: "{whole}"}
+  - has: session
+    keep: {session: "{session}"}
+  - has: beat
+    ignore: true
+  - has: over
+    done: true
+  - has: tail
+    emit: {type: CUSTOM, name: tail, value: 1}
+  - each: items
+    emit: {type: CUSTOM, name: "{@item}", value: 1}
+    done: true
+"#;
+    let file = TempFile::new(RULES);
+    let path = |file: &TempFile| file.path().to_str().expect("UTF-8").to_owned();
+    let rows: &[(&[&str], &str)] = &[
+        (
+            &[r#"{"say":"a"}"#, r#"{"over":1,"tail":1}"#],
+            "2 events in, 5 out; carried: nothing; repaired: nothing; lost: nothing",
+        ),
+        (&[r#"{"items":["a","b"]}"#], "1 event in, 3 out; carried: nothing; repaired: nothing; lost: nothing"),
+        (
+            &[r#"{"over":1}"#, r#"{"say":"b"}"#],
+            "2 events in, 2 out; carried: nothing; repaired: nothing; lost: after_terminal 1",
+        ),
+        (
+            &[r#"{"over":1}"#, r#"{"beat":1}"#, r#"{"session":"s"}"#],
+            "3 events in, 2 out; carried: nothing; repaired: nothing; lost: nothing",
+        ),
+        (
+            &[r#"{"over":1}"#, r#"{"huh":1}"#],
+            "2 events in, 2 out; carried: nothing; repaired: nothing; lost: after_terminal 1",
+        ),
+        (&[r#"{"n":0,"in":"{}"}"#], "1 event in, 2 out; carried: nothing; repaired: nothing; lost: event_not_shown 1"),
+        (
+            &[r#"{"whole":"{a"}"#, r#"{"whole":"{ab"}"#, r#"{"whole":"{c"}"#, r#"{"over":1}"#],
+            "4 events in, 6 out; carried: nothing; repaired: nothing; lost: event_not_shown 1",
+        ),
+    ];
+    for (frames, expected) in rows {
+        let stream = TempFile::new(&frames.iter().map(|frame| format!("data: {frame}\n\n")).collect::<String>());
+        let arguments = ["translate", "--explain", "--from", &path(&file), "--to", "ag-ui", &path(&stream)];
+        let output = diglot().args(arguments).output().expect("the program runs");
+        let text = String::from_utf8(output.stderr).expect("UTF-8");
+        assert!(text.ends_with(&format!(": {expected}\n")), "{frames:?}: {text}");
+    }
+}
+
 #[test]
 fn counts_arguments_of_a_call_without_a_name() {
     let file = TempFile::new(PIECES.trim_end().trim_end_matches("tests:"));

@@ -18,12 +18,14 @@ events:
     lacks: piece
     emit: {type: TOOL_CALL_RESULT, toolCallId: "{of}", messageId: "{id}", content: "{result}"}
   - has: name
-    emit: {type: CUSTOM, name: "{name}", value: "{@thread_id} {@run_id} {none|empty|@run.log}"}
+    emit: {type: CUSTOM, name: "{name}", value: "{@thread_id} {@run_id} {none|empty|@run.log|@run.mark}"}
   - when: {kind: keep}
     keep: {session: "{session}"}
     emit: {type: CUSTOM, name: kept, value: "{@thread.session}"}
   - has: more
     append: {log: "{more}"}
+  - when: {kind: mark}
+    set: {mark: "{mark}"}
   - has: list
     emit: {type: CUSTOM, name: list, value: {all: "{list}", each: {each: list, as: {id: "{@item.id}"}}, own: [{id: "{none}"}], nil: "{nil}", text: {text_of: "{list}"}, json: {as_json: "{json}"}}}
   - has: messages
@@ -62,6 +64,26 @@ tests:
       - {type: CUSTOM, name: a, value: "t1 r1 "}
       - {type: CUSTOM, name: b, value: "t1 r1 a1\"\n{\"b\":\"\\\"\"}"}
       - {type: RUN_FINISHED, threadId: t1, runId: r1, result: "a1\"\n{\"b\":\"\\\"\"}"}
+    keep: {}
+  - name: a set without a value leaves none, and nothing is kept behind the end
+    stream: |
+      data: {"kind":"mark","mark":"a"}
+
+      data: {"name":"a"}
+
+      data: {"kind":"mark","mark":null}
+
+      data: {"name":"b"}
+
+      data: {"over":1}
+
+      data: {"kind":"keep","session":"s1"}
+
+    events:
+      - {type: RUN_STARTED, threadId: t1, runId: r1}
+      - {type: CUSTOM, name: a, value: "t1 r1 a"}
+      - {type: CUSTOM, name: b, value: "t1 r1 "}
+      - {type: RUN_FINISHED, threadId: t1, runId: r1}
     keep: {}
   - name: a value that is kept is there at once, and an empty one is none
     stream: |

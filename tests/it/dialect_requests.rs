@@ -397,7 +397,7 @@ fn a_question_that_is_sent_as_text_is_not_left_out() {
         let text = format!("name: own\nevents: [{{done: true}}]\nrequest: {{body: {{{prompt}answers: {each}}}}}\n");
         TempFile::new(&text)
     };
-    let (sent, absent) = (dialect(r#"prompt: "{@user_text}", "#), dialect(""));
+    let (sent, absent) = (dialect(r#"prompt: "{@user_text}", "#), dialect(r#"prompt: "{threadId}", "#));
     let parts = json!({"id": "u2", "role": "user", "content": [{"type": "text", "text": "Hi"}]});
     for (file, messages, count) in [
         (&sent, json!([question("u1", "Hi")]), None),
