@@ -154,7 +154,7 @@ test("says why a run broke, in a sentence, with the row", WITH_FIXTURES, async (
     truncated: /The agent ended without RUN_FINISHED\. The gateway wrote RUN_ERROR upstream_truncated at row 12/,
     "call without end": /closer_supplied: an item was still open/,
     "other ids": /ids_replaced: the agent used another thread or run id/,
-    "wrong dialect": /are of another dialect than hai: `agent` of the route is probably wrong/,
+    "wrong dialect": /are of another dialect than hai: agent of the route is probably wrong/,
     "after the end": /after_terminal: an event followed the end of the run/,
     "slow first byte": /The agent took 9\.24 s to its first event/,
     "huge state": /The largest event has 10\.0 MB: STATE_SNAPSHOT at row 2/,
@@ -222,7 +222,7 @@ test("draws nothing of what a hostile agent says", WITH_FIXTURES, async () => {
 });
 
 test("shows the id that an agent changed in its row, its cause and the report", WITH_FIXTURES, async () => {
-  const change = /The agent probably changed the id from `m2` to `m3`: `m3` has no start, and `m2` was open\./;
+  const change = /The agent probably changed the id from `?m2`? to `?m3`?: `?m3`? has no start, and `?m2`? was open\./;
   const { page, close } = await open(`#/run/${STORY_IDS.hostile}`);
   await page.waitForSelector(".row-line[aria-selected=true]");
   const line = page.locator(".row-line.dropped", { hasText: "m3" });

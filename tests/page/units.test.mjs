@@ -21,7 +21,7 @@ import { SecretMask } from "../../src/admin/page/secrets.mjs";
 import { curlOf, quote, reportOf } from "../../src/admin/page/take_along.mjs";
 import { hasFindings, markedAdvice, verdictOf } from "../../src/admin/page/verdict.mjs";
 import { linesInView, topToShow } from "../../src/admin/page/virtual_list.mjs";
-import { oneLine, visible } from "../../src/admin/page/visible_text.mjs";
+import { codeParts, oneLine, visible } from "../../src/admin/page/visible_text.mjs";
 import { density } from "../../src/admin/page/waterfall.mjs";
 import { detailOf, rowsOf, RUNS, STORY_IDS, summaryOf } from "./fixtures.mjs";
 import { execFileSync } from "node:child_process";
@@ -120,6 +120,12 @@ test("makes invisible characters visible", () => {
   assert.equal(visible("a\u001b[2J\u0000\u202eb\u2066\ufeff\ud800\u{e0041}\u007f"), "a⟨ESC⟩[2J⟨NUL⟩⟨U+202E⟩b⟨U+2066⟩⟨U+FEFF⟩⟨U+D800⟩⟨U+E0041⟩⟨U+007F⟩");
   assert.equal(visible("好的 😀 a\tb\nc"), "好的 😀 a\tb\nc");
   assert.equal(oneLine("a\nb\tcdef", 5), "a↵b⇥c…");
+});
+
+test("takes what stands in backticks as code", () => {
+  const marked = (text) => codeParts(text).map((part) => (part.isCode ? `<${part.text}>` : part.text)).join("");
+  assert.equal(marked("from `m1` to `m2`: `m2` is"), "from <m1> to <m2>: <m2> is");
+  assert.deepEqual(["one ` alone", "``", ""].map(marked), ["one ` alone", "``", ""]);
 });
 
 test("applies a JSON Patch whole or not at all", () => {

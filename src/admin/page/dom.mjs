@@ -2,7 +2,7 @@
 // agent or a client sent is ever parsed as markup, wherever on the page it is shown.
 import { say } from "./messages.mjs";
 import { bytes, sizeOf } from "./numbers.mjs";
-import { visible } from "./visible_text.mjs";
+import { codeParts, visible } from "./visible_text.mjs";
 
 /** @typedef {Node | string | number | null | undefined | false} Child */
 /** @typedef {Record<string, unknown>} Properties  `on…` adds a listener, everything else is an attribute */
@@ -82,6 +82,14 @@ export function putChanged(target, ...children) {
 export function button(label, onclick, { key, ...properties } = {}) {
   return element("button", { type: "button", onclick, "aria-keyshortcuts": key, ...properties }, label,
     key && element("kbd", { "aria-hidden": "true" }, key));
+}
+
+/**
+ * A sentence with what stands in backticks as code.
+ * @param {string} sentence
+ */
+export function withCode(sentence) {
+  return codeParts(sentence).map(({ text, isCode }) => (isCode ? element("code", {}, text) : text));
 }
 
 /**

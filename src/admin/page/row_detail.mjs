@@ -1,5 +1,5 @@
 // Explains one row: why it is what it is, which members differ, its raw bytes, and what the client holds after it.
-import { element, longText, put, table } from "./dom.mjs";
+import { element, longText, put, table, withCode } from "./dom.mjs";
 import { translated } from "./gateway_texts.mjs";
 import { wordsOf } from "./gateway_words.mjs";
 import { compareMembers, hasMember, jsonText, readJson } from "./json_members.mjs";
@@ -43,8 +43,8 @@ export function whyOf(row, part, { released }, goTo) {
     writer !== undefined && element("p", { class: "linked" }, say("detail.released_by"), " ", link(writer)),
     releases.length > 0 &&
       element("p", { class: "linked" }, say("detail.releases"), ...releases.flatMap((n) => [" ", link(n)])),
-    ids !== undefined && element("p", { class: "note" }, say("detail.id_change", ids)),
-    row.left_open !== undefined && element("p", { class: "note" }, leftOpenText(row)),
+    ids !== undefined && element("p", { class: "note" }, ...withCode(say("detail.id_change", ids))),
+    row.left_open !== undefined && element("p", { class: "note" }, ...withCode(leftOpenText(row))),
     note !== null && element("p", { class: "note" }, ...wordsOf(note)),
     ...losses.map((finding) => findingOf("loss", finding)),
     ...repairs.map((finding) => findingOf("repair", finding)),

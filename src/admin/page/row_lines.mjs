@@ -1,5 +1,5 @@
 // Draws the rows of a run in two columns: what the agent sent, and beside it what the client got because of it.
-import { element } from "./dom.mjs";
+import { element, withCode } from "./dom.mjs";
 import { wordsOf } from "./gateway_words.mjs";
 import { hasMember, isObject, jsonText, readJson } from "./json_members.mjs";
 import { say, sayName } from "./messages.mjs";
@@ -87,7 +87,7 @@ function causeOf({ cause, repairs, losses }) {
  */
 function clientOf({ client, note, cause, id_change: ids }, part, members) {
   if (client.length === 0) {
-    const text = ids === undefined ? [sayName("nothing", cause)] : [say("detail.id_change", ids)];
+    const text = ids === undefined ? [sayName("nothing", cause)] : withCode(say("detail.id_change", ids));
     return [element("span", { class: "second none" }, ...(note === null ? text : wordsOf(note)))];
   }
   const place = client.length > 1 && element("em", {}, say("row.part", { at: part + 1, of: client.length }));

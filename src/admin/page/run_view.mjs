@@ -1,7 +1,7 @@
 // One run: how it went in plain sentences, its events in two columns, its requests, and where its time went.
 import { ApiError, readLines, readRun, request } from "./api.mjs";
 import { BothSides } from "./both_sides.mjs";
-import { button, element, onKeys, put, putChanged } from "./dom.mjs";
+import { button, element, onKeys, put, putChanged, withCode } from "./dom.mjs";
 import { filterBox } from "./filter_box.mjs";
 import { parseFilter } from "./filter.mjs";
 import { failureOf, ownWordsOf } from "./gateway_words.mjs";
@@ -369,7 +369,7 @@ class RunView {
           element(
             "span",
             {},
-            ...(own === undefined ? [oneLine(text, MOST_OF_SENTENCE)] : ownWordsOf(oneLine(own, MOST_OF_SENTENCE))),
+            ...(own === undefined ? withCode(oneLine(text, MOST_OF_SENTENCE)) : ownWordsOf(oneLine(own, MOST_OF_SENTENCE))),
             " ",
             row !== undefined &&
               element(

@@ -40,3 +40,15 @@ export function oneLine(text, limit) {
   const line = text.slice(0, limit).replace(/\n/g, "\u21b5").replace(/\t/g, "\u21e5");
   return text.length > limit ? `${line}\u2026` : line;
 }
+
+/**
+ * Divides a sentence at its backticks; one without another stays as it is.
+ * @param {string} text
+ * @returns {{ text: string, isCode: boolean }[]}
+ */
+export function codeParts(text) {
+  return text
+    .split(/(`[^`]+`)/)
+    .filter((part) => part !== "")
+    .map((part) => (/^`[^`]+`$/.test(part) ? { text: part.slice(1, -1), isCode: true } : { text: part, isCode: false }));
+}
