@@ -268,6 +268,8 @@ pub struct Rejection {
     pub(crate) retry_after: Option<Box<str>>,
     /// internal cause, only logged
     pub(crate) cause: Option<Box<str>>,
+    /// how the agent refused the request, in its own words as far as they are logged: masked, and bounded
+    pub(crate) agent_answer: Option<Box<str>>,
     /// name of the limit or rule that caused the rejection, from the configuration
     pub(crate) policy: Option<Arc<str>>,
     /// sent in addition to the row's headers
@@ -303,6 +305,7 @@ impl From<RejectionKind> for Rejection {
             status: None,
             retry_after: None,
             cause: None,
+            agent_answer: None,
             policy: None,
             headers: Vec::new(),
         }

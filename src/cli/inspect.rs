@@ -12,7 +12,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const AFTER_HELP: &str = "\
 Captured runs are read with `diglot tap`; they stay in the gateway's memory, within `inspect` of its configuration. No \
-credential and no cookie is captured; with --full, both requests are, with their bodies and all other headers.
+credential and no cookie is captured. With --full, both requests are, with their bodies and the names of all their headers; only \
+headers that cannot hold a credential, such as `content-type`, keep their values.
 
   diglot inspect on --route chat --for 10m --config diglot.yaml
   diglot tap --config diglot.yaml

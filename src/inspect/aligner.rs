@@ -169,6 +169,12 @@ impl RunAligner {
         }
     }
 
+    /// Adds the row for a client that left before the run ended.
+    pub(crate) fn end_unread_part(&mut self, at_ms: u64, rows: &mut Vec<AlignedRow>) {
+        self.push_cut_event(at_ms, false, rows);
+        self.push_row(at_ms, None, RowCause::Left, Some("the client closed the connection"), rows);
+    }
+
     fn push_row(
         &mut self,
         at_ms: u64,
@@ -199,6 +205,7 @@ impl RunAligner {
         let entries = trace.map(|trace| std::mem::take(&mut trace.entries)).unwrap_or_default();
         self.open.update(&mut row, &entries);
         entries.into_iter().for_each(|entry| add_trace(entry, &mut row));
+        row.narrow_losses();
         let is_nothing = row.cause == RowCause::Nothing && row.client.is_empty() && row.losses.is_empty();
         if row.agent.is_some() && !is_nothing {
             row.cause = cause_of(&row);
@@ -263,7 +270,7 @@ fn add_trace(entry: TraceEntry, row: &mut AlignedRow) {
             row.canonical.push(kind.wire());
             add_carried(names, location);
         }
-        TraceEntry::Item { .. } => {}
+        TraceEntry::Item { .. } | TraceEntry::CallResult(_) => {}
         TraceEntry::Guarded(names, location) | TraceEntry::Written(_, names, location) => add_carried(names, location),
         TraceEntry::Repair(repair) => {
             row.repairs.push(RowCount {
@@ -447,6 +454,8 @@ mod tests {
         // The seed has no text without BUSINESS_DATA_START before it (§3.3.1).
         assert_eq!(text.repairs[0].label, "opener_supplied");
         assert_eq!(raw.repairs[0].label, "malformed_frame");
+        let reason = "a frame is no event of the agent's dialect: it is sent as RAW, and not shown";
+        assert_eq!((raw.losses[0].label, raw.losses[0].help), ("event_not_shown", reason));
         assert!(end.note.as_ref().is_some_and(|note| note.contains("without a terminal event")), "{end:?}");
         assert_eq!(failed.client.last().and_then(|event| event.kind.as_deref()), Some("RUN_ERROR"));
     }

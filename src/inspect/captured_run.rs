@@ -3,6 +3,7 @@
 //! The log only grows until it is full, so that a reader can always translate from the beginning; what comes later is
 //! counted.
 
+use super::agent_silence::{AgentSilence, RunSpan};
 use super::capture_budget::CaptureBudget;
 use super::capture_step::{CaptureStep, LogEntry};
 use super::step_log::{ReadPosition, StepLog};
@@ -10,6 +11,7 @@ use super::stream_settings::StreamSettings;
 use crate::config::inspect::CaptureMode;
 use crate::dialect::PeerDialect;
 use crate::telemetry::RunTimeline;
+use crate::telemetry::label::RunOutcome;
 use crate::translate::{ConversationState, EventCounts};
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -78,6 +80,9 @@ pub(crate) struct RunFacts {
     pub(crate) bytes_out: u64,
     pub(crate) repairs: u64,
     pub(crate) losses: u64,
+    /// kinds of them, as bits in the order of the labels
+    pub(crate) repair_kinds: u32,
+    pub(crate) loss_kinds: u32,
     /// dialect of the agent's events, if it is another than the route's
     pub(crate) looks_like: Option<&'static str>,
     pub(crate) first_event: Option<Duration>,
@@ -162,6 +167,10 @@ impl SeenTypes {
     }
 }
 
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// Returns the bit of a label; no dialect has as many labels as there are bits.
 fn label_bit(at: usize) -> u128 {
     u32::try_from(at).ok().and_then(|at| 1_u128.checked_shl(at)).unwrap_or_default()
@@ -182,6 +191,9 @@ pub(super) struct CaptureLog {
     is_withheld: bool,
     pub(super) facts: RunFacts,
     pub(super) types: SeenTypes,
+    silence: AgentSilence,
+    /// when the last step was, since the run began
+    last_step_ms: u64,
     /// increases with every change
     pub(super) version: u64,
 }
@@ -239,6 +251,32 @@ impl CapturedRun {
     /// Returns a number that increases with every change.
     pub(crate) fn version(&self) -> u64 {
         self.log.lock().version
+    }
+
+    /// Returns the agent's longest silence, up to the end of a run that the agent has not ended itself.
+    pub(crate) fn longest_silence(&self) -> RunSpan {
+        const OWN_ENDS: [RunOutcome; 2] = [RunOutcome::Finished, RunOutcome::AgentError];
+        let log = self.log.lock();
+        match &log.facts.end {
+            Some(end) if !OWN_ENDS.iter().any(|own| own.label() == end.outcome) => {
+                log.silence.longest_until(millis(end.duration))
+            }
+            _ => log.silence.longest(),
+        }
+    }
+
+    /// Returns when the agent's first bytes came, and when the last step was. Their clock is another than that of the
+    /// end.
+    pub(crate) fn first_read_and_last_step_ms(&self) -> (Option<u64>, u64) {
+        let log = self.log.lock();
+        (log.silence.first_read_ms(), log.last_step_ms)
+    }
+
+    /// Returns when the client left, if the run ended with that.
+    pub(super) fn left_at_ms(&self) -> Option<u64> {
+        let log = self.log.lock();
+        let end = log.facts.end.as_ref().filter(|end| end.outcome == RunOutcome::ClientGone.label())?;
+        Some(millis(end.duration).max(log.last_step_ms))
     }
 
     pub(crate) fn is_ended(&self) -> bool {
@@ -321,6 +359,11 @@ impl CapturedRun {
     pub(super) fn append(&self, now_ms: i64, step: CaptureStep, bytes: &[u8], evict: impl FnMut() -> bool) {
         let mut log = self.log.lock();
         log.version += 1;
+        log.last_step_ms = self.since_start(now_ms);
+        if let CaptureStep::Read(_) = step {
+            let at_ms = log.last_step_ms;
+            log.silence.end_at(at_ms);
+        }
         let growth = log.steps.growth(&step, bytes.len());
         if log.is_full || (growth > 0 && !self.budget.charge(log.charged, growth, evict)) {
             if !std::mem::replace(&mut log.is_full, true) {

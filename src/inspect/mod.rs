@@ -25,6 +25,7 @@ mod stream_settings;
 mod capture_step;
 mod replayed_stream;
 mod aligner;
+mod agent_silence;
 mod capture_budget;
 mod step_log;
 mod captured_run;
@@ -43,6 +44,7 @@ mod recorded_run;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use agent_silence::RunSpan;
 pub(crate) use aligner::RunAligner;
 pub(crate) use capture_step::CaptureStep;
 pub(crate) use captured_run::{CapturedRequests, CapturedRun, RunEnd, RunFacts, RunHead};

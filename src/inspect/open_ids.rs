@@ -15,6 +15,8 @@ const SHOWN_CHARACTERS: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct OpenIds {
     open: Vec<OpenId>,
+    /// calls that ended, and have no result yet
+    unanswered: Vec<OpenId>,
 }
 
 #[derive(Debug)]
@@ -30,20 +32,28 @@ struct OpenId {
 impl OpenIds {
     /// Follows the items of a row. Adds to it an id that was not started while another item of its kind was open, and
     /// at the end of a run the items that the agent did not end. An agent may leave them open if it ends the run with
-    /// an error.
+    /// an error. Where the run was cut, calls without a result are added: the agent probably hung in one.
     pub(super) fn update(&mut self, row: &mut AlignedRow, entries: &[TraceEntry]) {
         let mut ended = Vec::new();
         self.follow(row, entries, &mut ended);
         let supplied = entries.iter().filter(|entry| is_repair(entry, EventRepair::CloserSupplied)).count();
         let has = |kind| entries.iter().any(|entry| matches!(entry, TraceEntry::Canonical(own, ..) if *own == kind));
-        if has(EventType::RunError) {
-            self.open.clear();
-        } else if has(EventType::RunFinished) || matches!(row.cause, RowCause::Gateway | RowCause::End) {
+        let is_finished = has(EventType::RunFinished);
+        let is_cut = matches!(row.cause, RowCause::Gateway | RowCause::End | RowCause::Left);
+        if !is_finished && !is_cut && !has(EventType::RunError) {
+            self.unanswered.extend(ended.into_iter().filter(|own| own.item == RunItem::ToolCall));
+            self.unanswered.truncate(MAX_OPEN);
+            return;
+        }
+        if is_finished || is_cut {
             // The reader ends calls itself whose arguments came as objects.
             ended.retain(|own| own.item == RunItem::ToolCall && own.n < row.n && supplied > self.open.len());
-            row.left_open = ended.iter().chain(&self.open).map(OpenId::describe).collect();
-            self.open.clear();
+            row.left_open = ended.iter().chain(&self.open).map(|own| own.describe("end")).collect();
         }
+        if is_cut {
+            row.left_open.extend(self.unanswered.iter().map(|own| own.describe("result")));
+        }
+        *self = OpenIds::default();
     }
 
     fn follow(&mut self, row: &mut AlignedRow, entries: &[TraceEntry], ended: &mut Vec<OpenId>) {
@@ -52,10 +62,22 @@ impl OpenIds {
             is_stray || is_repair(entry, EventRepair::OpenerSupplied)
         });
         for entry in entries {
+            match entry {
+                TraceEntry::CallResult(call) => self.unanswered.retain(|own| own.id != *call),
+                // The agent goes on.
+                TraceEntry::Canonical(EventType::TextMessageChunk | EventType::ReasoningMessageChunk, ..) => {
+                    self.unanswered.clear();
+                }
+                _ => {}
+            }
             let TraceEntry::Item { item, action, id, name } = entry else { continue };
             let at = self.open.iter().position(|own| (own.item, &own.id) == (*item, id));
             if let (None, true, Some(before)) = (at, is_mended, self.open.iter().rfind(|own| own.item == *item)) {
                 row.id_change.get_or_insert_with(|| IdChange { before: cut(&before.id), after: cut(id) });
+            }
+            // The agent goes on.
+            if matches!(item, RunItem::Text | RunItem::ReasoningMessage) && *action != ItemAction::Close {
+                self.unanswered.clear();
             }
             match (action, at) {
                 (ItemAction::Close, Some(at)) => ended.push(self.open.remove(at)),
@@ -72,7 +94,7 @@ impl OpenIds {
 }
 
 impl OpenId {
-    fn describe(&self) -> LeftOpen {
+    fn describe(&self, lacks: &'static str) -> LeftOpen {
         let item = match self.item {
             RunItem::Step => "step",
             RunItem::Text => "message",
@@ -80,7 +102,7 @@ impl OpenId {
             RunItem::ToolCall => "call",
             RunItem::Subagent => "subagent",
         };
-        LeftOpen { item, id: cut(&self.id), name: self.name.as_deref().map(cut), n: self.n }
+        LeftOpen { item, id: cut(&self.id), name: self.name.as_deref().map(cut), lacks, n: self.n }
     }
 }
 

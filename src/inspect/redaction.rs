@@ -1,7 +1,8 @@
 //! Replaces content before it is captured, so that no reader of the captures can get it.
 //!
 //! The frames are written anew: what is kept of a redacted run is not what the agent sent byte by byte, but its events.
-//! Text that is no JSON cannot be searched by path, so nothing of it is kept.
+//! Text that is no JSON cannot be searched by path, so nothing of it is kept. A string that is the JSON of an object or
+//! an array, such as the arguments of a tool call, is searched like that object.
 
 use crate::codec::sse::{SseDecoder, SseFrame, SseLimits, SseStep};
 use crate::config::inspect::{PathStep, RedactRule};
@@ -36,10 +37,22 @@ impl Redaction {
         }
         value.to_string().into()
     }
+
+    /// Returns text that is no JSON without what the patterns find.
+    pub(crate) fn redact_text(&self, text: &str) -> String {
+        let patterns = self.0.iter().filter_map(|rule| match rule {
+            RedactRule::Pattern(pattern) => Some(pattern),
+            RedactRule::Path(_) => None,
+        });
+        patterns.fold(text.to_owned(), |text, pattern| pattern.replace_all(&text, MASK).into_owned())
+    }
 }
 
 fn mask_at(value: &mut Value, steps: &[PathStep]) {
     let Some((step, rest)) = steps.split_first() else { return mask(value) };
+    if let Value::String(text) = value {
+        return mask_inside(text, steps);
+    }
     match step {
         PathStep::Member(name) => {
             if let Some(member) = value.get_mut(name.as_str()) {
@@ -51,6 +64,19 @@ fn mask_at(value: &mut Value, steps: &[PathStep]) {
             mask_at(value, rest);
             children(value).for_each(|child| mask_at(child, steps));
         }
+    }
+}
+
+/// Masks inside a string that is JSON. Without a match, it stays byte by byte.
+fn mask_inside(text: &mut String, steps: &[PathStep]) {
+    if !text.trim_start().starts_with(['{', '[']) {
+        return;
+    }
+    let Ok(mut inner) = serde_json::from_str::<Value>(text) else { return };
+    let before = inner.clone();
+    mask_at(&mut inner, steps);
+    if inner != before {
+        *text = inner.to_string();
     }
 }
 
@@ -157,6 +183,33 @@ mod tests {
         assert_eq!(deep["list"], json!([{"password": "***"}, {"deep": {"password": [0, false, null]}}]));
         assert_eq!(without(&["/[a-z]@[a-z]"])["user"]["email"], "***.c");
         assert_eq!(without(&["nobody.*.here"]), value);
+    }
+
+    /// Arguments of calls and contents of HAI are JSON as text.
+    #[test]
+    fn paths_enter_strings_that_are_json() {
+        let arguments = r#"{"user": "eve", "login": {"password": "x"}, "list": "[{\"password\": \"y\"}]"}"#;
+        let value = json!({"delta": arguments, "text": "{\"password", "password": "z"});
+        let deep = redacted(&["**.password"], &value);
+        let inside =
+            |value: &Value| serde_json::from_str::<Value>(value["delta"].as_str().expect("text")).expect("JSON");
+        assert_eq!(
+            inside(&deep),
+            json!({"user": "eve", "login": {"password": "***"}, "list": "[{\"password\":\"***\"}]"})
+        );
+        // A piece of JSON is none.
+        assert_eq!((&deep["text"], &deep["password"]), (&json!("{\"password"), &json!("***")));
+        let one = redacted(&["delta.login"], &value);
+        assert_eq!(inside(&one)["login"], json!({"password": "***"}));
+        assert_eq!(inside(&one)["list"], inside(&value)["list"]);
+        // What has no match stays as it was written.
+        assert_eq!(redacted(&["delta.nobody", "**.nowhere"], &value), value);
+    }
+
+    #[test]
+    fn patterns_are_found_in_text_that_is_no_json() {
+        let rules = redaction(&["password", "/[0-9]{16}", "/b+"]);
+        assert_eq!(rules.redact_text("card 4111111111111111 of bob: password"), "card *** of ***o***: password");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! One row of a run: an event of the agent, and what the client was sent because of it.
 
+use crate::event::{EventLoss, EventType};
 use serde::Serialize;
 use std::borrow::Cow;
 
@@ -23,6 +24,8 @@ pub(crate) enum RowCause {
     Gateway,
     /// the agent's body ended
     End,
+    /// the client left before the run ended
+    Left,
     /// nothing that either side sent
     Mark,
 }
@@ -77,6 +80,8 @@ pub(crate) struct LeftOpen {
     pub(crate) id: String,
     /// of the tool
     pub(crate) name: Option<String>,
+    /// `end`, or `result` of a call that has its end
+    pub(crate) lacks: &'static str,
     /// the row that opened it
     pub(crate) n: u64,
 }
@@ -108,4 +113,22 @@ pub(crate) struct AlignedRow {
     pub(crate) left_open: Vec<LeftOpen>,
     /// rows that were held, and whose events the client gets here
     pub(crate) releases: Vec<u64>,
+}
+
+impl AlignedRow {
+    /// Narrows the help of a loss that has several reasons to the one that applies to the row's events.
+    pub(super) fn narrow_losses(&mut self) {
+        let has = |kind: EventType| self.canonical.contains(&kind.wire());
+        let reason = if has(EventType::Raw) {
+            "a frame is no event of the agent's dialect: it is sent as RAW, and not shown"
+        } else if has(EventType::Custom) {
+            "an event has no canonical form: it is sent as CUSTOM, and not shown"
+        } else if has(EventType::MessagesSnapshot) {
+            "the agent's snapshot lacks an open call: the client drops it"
+        } else {
+            "a call has no end that an older client needs, or arguments behind it: they are sent as CUSTOM, and not shown"
+        };
+        let label = EventLoss::EventNotShown.label();
+        self.losses.iter_mut().filter(|loss| loss.label == label).for_each(|loss| loss.help = reason);
+    }
 }

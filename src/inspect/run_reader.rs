@@ -15,7 +15,7 @@ pub(crate) struct RunReader {
     read: ReadPosition,
     /// milliseconds from the run's start to the step that was read last
     at_ms: u64,
-    /// the row for what was not kept is made
+    /// the row for what was not kept, or for a client that left, is made
     is_done: bool,
 }
 
@@ -55,10 +55,14 @@ impl RunReader {
             }
             if batch.is_empty() {
                 let missed = run.kept_and_missed().1;
-                if missed == 0 || std::mem::replace(&mut self.is_done, true) {
-                    return ReaderStep::Ended;
+                match run.left_at_ms() {
+                    _ if std::mem::replace(&mut self.is_done, true) => return ReaderStep::Ended,
+                    _ if missed > 0 => {
+                        self.aligner.end_kept_part(self.at_ms, missed, run.is_withheld(), &mut rows);
+                    }
+                    Some(at_ms) => self.aligner.end_unread_part(at_ms, &mut rows),
+                    None => return ReaderStep::Ended,
                 }
-                self.aligner.end_kept_part(self.at_ms, missed, run.is_withheld(), &mut rows);
             }
             for (LogEntry { now_ms, step }, body) in batch.entries() {
                 self.at_ms = run.since_start(*now_ms);

@@ -376,7 +376,7 @@ fn items_that_the_agent_never_ends_are_named_at_the_end_of_the_run() {
         let mut rows = Vec::new();
         aligner.apply(STARTED_MS, 0, &CaptureStep::Read(body.len()), body.as_bytes(), &mut rows);
         aligner.apply(STARTED_MS, 0, &last, &[], &mut rows);
-        let open = LeftOpen { item: "call", id: "c7".to_owned(), name: Some("weather".to_owned()), n: 2 };
+        let open = LeftOpen { item: "call", id: "c7".to_owned(), name: Some("weather".to_owned()), lacks: "end", n: 2 };
         let left: Vec<_> = rows.iter().flat_map(|row| row.left_open.iter().map(|one| (row.n, one))).collect();
         assert_eq!(left, row.map(|n| (n, &open)).into_iter().collect::<Vec<_>>(), "{events:?} {last:?}");
     }

@@ -4,7 +4,7 @@
 //! signatures or the caller are left open.
 
 use crate::error::Rejection;
-use crate::telemetry::RunTimeline;
+use crate::telemetry::{CheckDecision, RunTimeline};
 use http::request::Parts;
 use serde::Serialize;
 use tower::util::ServiceFn;
@@ -65,13 +65,12 @@ impl GateReport {
 
     /// Records what the gate has decided. A gate that requires nothing of the route's requests is left out.
     pub(super) fn record_decision(self, decided: &Result<(), Rejection>, timeline: &RunTimeline) {
-        let requirements = self.requirements.join("; ");
+        let requirements = (!self.requirements.is_empty()).then(|| self.requirements.join("; "));
         match decided {
-            Ok(()) if requirements.is_empty() => {}
-            Ok(()) => timeline.record(self.gate, Some(format!("passed: {requirements}"))),
+            Ok(()) if requirements.is_none() => {}
+            Ok(()) => timeline.record_verdict(self.gate, CheckDecision::Passed, requirements),
             Err(rejection) => {
-                let wanted = if requirements.is_empty() { String::new() } else { format!("; {requirements}") };
-                timeline.record(self.gate, Some(format!("refused: {}{wanted}", rejection.kind.code())));
+                timeline.record_verdict(self.gate, CheckDecision::Refused(rejection.kind.code()), requirements);
             }
         }
     }

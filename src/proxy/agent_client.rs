@@ -13,6 +13,7 @@ use crate::codec::Framing;
 use crate::config::{AgentErrors, PathTemplate};
 use crate::dialect::{ErrorPaths, RequestTarget};
 use crate::error::{Rejection, RejectionKind};
+use crate::inspect::Redaction;
 use crate::replay::ReplayKey;
 use crate::telemetry::RunTimeline;
 use crate::telemetry::trace::UpstreamSpanBuilder;
@@ -46,6 +47,8 @@ pub(super) struct AgentClient {
     pub(crate) error_paths: Option<&'static ErrorPaths>,
     /// whether earlier runs kept something of the thread, which the agent should know
     pub(crate) has_kept_values: bool,
+    /// for what is logged of the agent's errors; absent if the route redacts nothing
+    pub(crate) redaction: Option<Redaction>,
     /// present if the run is captured
     pub(crate) timeline: Option<Arc<RunTimeline>>,
 }
@@ -102,6 +105,7 @@ impl AgentClient {
             request_id: &self.request_id,
             paths: self.error_paths,
             has_kept_values: self.has_kept_values,
+            redaction: self.redaction.as_ref(),
         }
     }
 

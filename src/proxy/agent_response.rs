@@ -7,6 +7,7 @@ use crate::config::AgentErrors;
 use crate::dialect::{ErrorPaths, FoundError};
 use crate::error::{Rejection, RejectionKind};
 use crate::event::{Field, Json, JsonType, MemberKey, get};
+use crate::inspect::Redaction;
 use crate::telemetry::mask::mask_secrets;
 use http::{HeaderMap, StatusCode, header};
 use std::borrow::Cow;
@@ -17,10 +18,10 @@ const RESPONSE_LIMIT: usize = 64 << 10;
 
 const MESSAGE_LIMIT: usize = 500;
 
-const CHALLENGE_LIMIT: usize = 200;
+/// Characters that are logged of JSON without a known message.
+const BEGINNING_LIMIT: usize = 200;
 
-/// The beginning of the cause of a rejection for an error status.
-pub(super) const ANSWERED: &str = "the agent answered";
+const CHALLENGE_LIMIT: usize = 200;
 
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -34,16 +35,18 @@ pub(super) struct AgentErrorPolicy<'a> {
     pub(super) paths: Option<&'static ErrorPaths>,
     /// whether the agent should know the thread
     pub(super) has_kept_values: bool,
+    /// for what is logged; absent if the route redacts nothing
+    pub(super) redaction: Option<&'a Redaction>,
 }
 
 impl AgentErrorPolicy<'_> {
-    /// Adds the agent's message to the cause for the log, masked, and to the detail if the route passes it. The agent
-    /// may no longer know the thread after an error with this status.
+    /// Adds what the agent answered, with its message masked, to the cause for the log, and the message to the detail
+    /// if the route passes it. The agent may no longer know the thread after an error with this status.
     fn with_agent_message(
         self,
         mut rejection: Rejection,
         status: StatusCode,
-        cause: &str,
+        answer: &str,
         message: Option<AgentMessage>,
     ) -> Rejection {
         let code = message.as_ref().and_then(|message| message.code.as_deref());
@@ -52,11 +55,15 @@ impl AgentErrorPolicy<'_> {
         if is_gone {
             rejection = RejectionKind::UpstreamConversationLost.into();
         }
-        let logged = message.as_ref().map(|message| mask_secrets(&message.text, MESSAGE_LIMIT));
-        rejection.cause = Some(match logged.filter(|logged| !logged.is_empty()) {
-            Some(logged) => format!("{cause}: {logged}").into(),
-            None => cause.into(),
-        });
+        let logged = message.as_ref().map(|message| mask_secrets(&message.logged, MESSAGE_LIMIT));
+        let answer = match logged.filter(|logged| !logged.is_empty()) {
+            Some(logged) => format!("{answer}: {logged}"),
+            None => answer.to_owned(),
+        };
+        let answer = self.redaction.map_or_else(|| answer.clone(), |redaction| redaction.redact_text(&answer));
+        let answered = if status.is_success() { "" } else { "the agent answered " };
+        rejection.cause = Some(format!("{answered}{answer}").into());
+        rejection.agent_answer = Some(answer.into());
         let passed = message.filter(|message| message.is_structured && self.agent_errors == AgentErrors::Pass);
         if let Some(message) = passed {
             let text: String = message.text.chars().filter(|c| !c.is_control()).take(MESSAGE_LIMIT).collect();
@@ -68,6 +75,8 @@ impl AgentErrorPolicy<'_> {
 
     /// Finds the message in the JSON of an error.
     fn find_message(self, error: &str) -> FoundError {
+        let redacted = self.redaction.map(|redaction| redaction.redact_json(error.trim().as_bytes()));
+        let error = redacted.as_ref().map_or(error, |redacted| str::from_utf8(redacted).unwrap_or_default());
         let error = Json::from_trusted(error.trim());
         let guess = find_error_message(&error);
         match self.paths {
@@ -81,6 +90,7 @@ impl AgentErrorPolicy<'_> {
         let detail = format!("The agent answered with status {}.{}", status.as_u16(), self.reference());
         let mut rejection = Rejection::from(RejectionKind::UpstreamStatus).with_detail(detail);
         rejection.status = forwarded_status(status);
+        rejection.hint = Some(way_out(status).into());
         rejection
     }
 
@@ -96,6 +106,8 @@ impl AgentErrorPolicy<'_> {
 #[derive(Debug, PartialEq, Eq)]
 struct AgentMessage {
     text: String,
+    /// the same without what the route redacts
+    logged: String,
     code: Option<String>,
     /// a member of JSON; other text, such as a traceback, is only logged
     is_structured: bool,
@@ -104,7 +116,12 @@ struct AgentMessage {
 impl AgentMessage {
     fn from_found(found: FoundError) -> Option<Self> {
         let code = found.code.clone();
-        Some(AgentMessage { text: found.into_text()?, code, is_structured: true })
+        let text = found.into_text()?;
+        Some(AgentMessage { logged: text.clone(), text, code, is_structured: true })
+    }
+
+    fn only_logged(text: String) -> AgentMessage {
+        AgentMessage { logged: text.clone(), text, code: None, is_structured: false }
     }
 }
 
@@ -120,8 +137,8 @@ pub(super) async fn check_stream_response(
         return Ok(framing);
     }
     let message = read_error_message(session, &kind, policy).await;
-    let cause = format!("content type {kind:?}, status {status}");
-    Err(policy.with_agent_message(RejectionKind::UpstreamContentType.into(), status, &cause, message))
+    let answer = format!("content type {kind:?}, status {status}");
+    Err(policy.with_agent_message(RejectionKind::UpstreamContentType.into(), status, &answer, message))
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -191,8 +208,8 @@ async fn check_response(
         rejection.retry_after = retry_after.map(Into::into);
         let message = read_error_message(session, &kind, policy).await;
         let to = response.extensions.get::<UnservedRequest>().map(|UnservedRequest(request)| format!(" to {request}"));
-        let cause = format!("{ANSWERED} {status}{}{requirements}", to.unwrap_or_default());
-        return Err(policy.with_agent_message(rejection, status, &cause, message));
+        let answer = format!("{status}{}{requirements}", to.unwrap_or_default());
+        return Err(policy.with_agent_message(rejection, status, &answer, message));
     }
     if coding.is_some_and(|coding| !coding.eq_ignore_ascii_case("identity")) {
         return Err(RejectionKind::UpstreamContentEncoding.into());
@@ -227,15 +244,25 @@ fn media_type(headers: &HeaderMap) -> String {
     value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
+/// Returns the part of the hint of [`RejectionKind::UpstreamStatus`] that is for this status.
+fn way_out(status: StatusCode) -> &'static str {
+    match status.as_u16() {
+        401 | 403 => "See the agent's own log for the reason, and check the credentials that the agent gets.",
+        404 => "See the agent's own log for the reason, and check the path in `upstream`.",
+        429 => "See the agent's own log for the reason, and check the agent's own limits.",
+        _ => "See the agent's own log for the reason.",
+    }
+}
+
 /// Returns the status if clients should see it; other statuses concern only the gateway and the agent.
 fn forwarded_status(status: StatusCode) -> Option<u16> {
     matches!(status.as_u16(), 400 | 409 | 413 | 422 | 429 | 503).then(|| status.as_u16())
 }
 
-/// Reads what the agent says about its failure: JSON, an event stream, or plain text. HTML pages are not worth reading.
+/// Reads what the agent says about its failure: JSON, an event stream, plain text, or the title of a page.
 async fn read_error_message(session: &mut Session, kind: &str, policy: AgentErrorPolicy<'_>) -> Option<AgentMessage> {
     let is_stream = kind == Framing::Sse.media_type();
-    if !is_stream && !is_json(kind) && kind != "text/plain" {
+    if !is_stream && !is_json(kind) && !is_page(kind) && kind != "text/plain" {
         return None;
     }
     let mut body = Vec::new();
@@ -244,20 +271,52 @@ async fn read_error_message(session: &mut Session, kind: &str, policy: AgentErro
         Ok::<(), Box<Rejection>>(())
     };
     let is_whole = matches!(tokio::time::timeout(ERROR_BODY_TIMEOUT, reading).await, Ok(Ok(())));
-    // A stream may stay open after its error.
-    if is_stream || (is_whole && body.len() <= RESPONSE_LIMIT) { find_message(kind, body, policy) } else { None }
+    // A stream may stay open after its error, and a page begins with its title.
+    let is_enough = is_stream || is_page(kind) || (is_whole && body.len() <= RESPONSE_LIMIT);
+    if is_enough { find_message(kind, &body, policy) } else { None }
 }
 
 /// Finds what a body of a media type says about a failure.
-fn find_message(kind: &str, body: Vec<u8>, policy: AgentErrorPolicy<'_>) -> Option<AgentMessage> {
+fn find_message(kind: &str, body: &[u8], policy: AgentErrorPolicy<'_>) -> Option<AgentMessage> {
+    let mut message = find_text(kind, body, AgentErrorPolicy { redaction: None, ..policy })?;
+    if policy.redaction.is_some() {
+        message.logged = find_text(kind, body, policy).map(|redacted| redacted.logged).unwrap_or_default();
+    }
+    Some(message)
+}
+
+fn find_text(kind: &str, body: &[u8], policy: AgentErrorPolicy<'_>) -> Option<AgentMessage> {
     if kind == Framing::Sse.media_type() {
-        return AgentMessage::from_found(find_stream_error(&body, policy));
+        return AgentMessage::from_found(find_stream_error(body, policy));
     }
-    let body = String::from_utf8(body).ok()?;
+    if is_page(kind) {
+        return find_title(&String::from_utf8_lossy(body))
+            .map(|title| AgentMessage::only_logged(format!("page {title:?}")));
+    }
+    let body = str::from_utf8(body).ok()?;
     if !is_json(kind) {
-        return Some(AgentMessage { text: body, code: None, is_structured: false });
+        return Some(AgentMessage::only_logged(body.to_owned()));
     }
-    AgentMessage::from_found(policy.find_message(&body))
+    let beginning = || {
+        let redacted = policy.redaction.map(|redaction| redaction.redact_json(body.as_bytes()));
+        let body = redacted.as_ref().map_or(body, |redacted| str::from_utf8(redacted).unwrap_or_default());
+        AgentMessage::only_logged(body.trim().chars().take(BEGINNING_LIMIT).collect())
+    };
+    AgentMessage::from_found(policy.find_message(body)).or_else(|| Some(beginning()))
+}
+
+fn is_page(kind: &str) -> bool {
+    matches!(kind, "text/html" | "application/xhtml+xml")
+}
+
+/// Returns the text of the first `title` element.
+fn find_title(page: &str) -> Option<String> {
+    let lower = page.to_ascii_lowercase();
+    let start = lower.find("<title")?;
+    let start = start + lower[start..].find('>')? + 1;
+    let end = start + lower[start..].find("</title")?;
+    let words: Vec<_> = page[start..end].split_whitespace().collect();
+    (!words.is_empty()).then(|| words.join(" "))
 }
 
 /// Returns the failure of an answer that is no stream, as a route with `agent_errors: pass` has it; `None` for a
@@ -269,13 +328,14 @@ pub(crate) fn explain_answer(
     paths: Option<&'static ErrorPaths>,
     has_kept_values: bool,
 ) -> Option<Rejection> {
-    let policy = AgentErrorPolicy { agent_errors: AgentErrors::Pass, request_id: "", paths, has_kept_values };
+    let policy =
+        AgentErrorPolicy { agent_errors: AgentErrors::Pass, request_id: "", paths, has_kept_values, redaction: None };
     let rejection = match status.is_success() {
         true if kind == Framing::Sse.media_type() => return None,
         true => RejectionKind::UpstreamContentType.into(),
         false => policy.status_rejection(status),
     };
-    let message = find_message(kind, body.as_bytes().to_vec(), policy);
+    let message = find_message(kind, body.as_bytes(), policy);
     Some(policy.with_agent_message(rejection, status, "", message))
 }
 
@@ -325,53 +385,4 @@ fn join_validation_errors(value: &Json<'_>) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::codec::json::JsonStep;
-
-    fn policy(paths: Option<&'static ErrorPaths>) -> AgentErrorPolicy<'static> {
-        AgentErrorPolicy { agent_errors: AgentErrors::Pass, request_id: "", paths, has_kept_values: false }
-    }
-
-    #[test]
-    fn finds_the_message_in_common_forms_of_errors() {
-        let fastapi = r#"{"detail":[{"type":"missing","loc":["body","messages",0,"id"],"msg":"Field required","input":{"secret":1}},{"msg":"x"}]}"#;
-        for (body, expected) in [
-            (r#"{"detail":"no key"}"#, Some("no key")),
-            (r#"{"error":{"message":"busy","code":1}}"#, Some("busy")),
-            (fastapi, Some("body.messages.0.id: Field required; x")),
-            (r#"{"detail":[]}"#, None),
-            (r#"{"detail":{"a":1}}"#, None),
-            (r#"["message"]"#, None),
-        ] {
-            assert_eq!(find_error_message(&Json::from_trusted(body)).as_deref(), expected, "{body}");
-        }
-    }
-
-    #[test]
-    fn finds_the_error_of_a_stream() {
-        let policy = policy(None);
-        let started = "data: {\"type\":\"RUN_STARTED\"}\n\n";
-        let error = "data: {\"type\":\"RUN_ERROR\",\"message\":\"model overloaded\"}";
-        for body in [format!("{started}: ping\n\n{error}\n\n"), format!("{started}{error}")] {
-            let found = find_stream_error(body.as_bytes(), policy).into_text();
-            assert_eq!(found.as_deref(), Some("model overloaded"));
-        }
-        assert_eq!(find_stream_error(started.as_bytes(), policy).into_text(), None);
-    }
-
-    #[test]
-    fn a_code_alone_does_not_hide_a_message() {
-        let member = |name: &str| vec![vec![JsonStep::Member(name.into())]];
-        let paths = ErrorPaths { message: member("why"), code: member("no"), forget: Vec::new() };
-        let policy = policy(Some(Box::leak(Box::new(paths))));
-        for (frames, expected) in [
-            (&[r#"{"why":"busy","no":7}"#, r#"{"no":0}"#][..], "busy (7)"),
-            (&[r#"{"no":1}"#, r#"{"no":2}"#], "code 2"),
-            (&[r#"{"no":1}"#, r#"{"why":"busy"}"#], "busy"),
-        ] {
-            let body: String = frames.iter().map(|data| format!("data: {data}\n\n")).collect();
-            assert_eq!(find_stream_error(body.as_bytes(), policy).into_text().as_deref(), Some(expected));
-        }
-    }
-}
+mod tests;

@@ -12,6 +12,7 @@ use crate::codec::Framing;
 use crate::config::access::{AccessConfig, OnExpiry};
 use crate::dialect::RequestTarget;
 use crate::error::Rejection;
+use crate::inspect::Redaction;
 use crate::replay::ReplayKey;
 use crate::telemetry::internal_event;
 use crate::translate::TranslationReport;
@@ -36,6 +37,8 @@ pub(super) struct RunContext {
     pub(crate) keep_alive: Duration,
     pub(crate) access: Arc<AccessConfig>,
     pub(crate) caller_key: ReplayKey,
+    /// for what is logged of the agent's error; absent if the route redacts nothing
+    pub(crate) redaction: Option<Redaction>,
 }
 
 /// The request to the agent, dropped once the agent has responded.

@@ -32,7 +32,7 @@ use super::two_step::ClientPermits;
 use crate::codec::Framing;
 use crate::config::inspect::CaptureMode;
 use crate::error::{Rejection, RejectionKind};
-use crate::inspect::RunCapture;
+use crate::inspect::{Redaction, RunCapture};
 use crate::net::cpu_work::wait_for_large_work;
 use crate::net::digest;
 use crate::policy::{CallerContext, StreamPermit};
@@ -340,9 +340,8 @@ impl Gateway {
             body: head.captured_body.clone(),
         };
         let capture = self.begin_capture(route, start, &settings, &request);
-        let has_kept_values = request.thread.has_values();
-        let (redis, mapping) = (self.policy.redis(), agent.dialect.mapping);
-        let thread = KeptThread::new(&self.threads, redis, mapping, &route.name, &head.caller, &request);
+        let (has_kept_values, mapping) = (request.thread.has_values(), agent.dialect.mapping);
+        let thread = KeptThread::new(&self.threads, self.policy.redis(), mapping, &route.name, &head.caller, &request);
         let mut stream = settings
             .create_stream(std::mem::take(&mut request.conversation))
             .with_thread(&request.ids, std::mem::take(&mut request.thread));
@@ -383,6 +382,7 @@ impl Gateway {
             access: Arc::clone(access),
             caller_key: head.caller_key,
             record,
+            redaction: Redaction::new(&route.config.redact),
             thread,
         };
         let (start_tx, start_rx) = oneshot::channel();
@@ -407,6 +407,7 @@ impl Gateway {
             agent_errors: route.config.agent_errors,
             error_paths: route.agent.dialect.mapping.map(|mapping| &mapping.error),
             has_kept_values: false,
+            redaction: Redaction::new(&route.config.redact),
             timeline: capture.map(RunCapture::timeline),
         }
     }

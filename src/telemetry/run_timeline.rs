@@ -55,10 +55,21 @@ pub(crate) struct RunMoment {
     /// since the request came
     pub(crate) at: Duration,
     pub(crate) name: &'static str,
+    /// what a check has decided
+    pub(crate) verdict: Option<CheckDecision>,
+    /// for a check, what it requires
     pub(crate) detail: Option<String>,
     pub(crate) times: u64,
     /// when it happened for the last time
     pub(crate) until: Duration,
+}
+
+/// The decision of a check about a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CheckDecision {
+    Passed,
+    /// with this code
+    Refused(&'static str),
 }
 
 #[derive(Debug, Default)]
@@ -91,24 +102,32 @@ impl RunTimeline {
     }
 
     pub(crate) fn record(&self, name: &'static str, detail: Option<String>) {
+        self.add(name, None, detail);
+    }
+
+    /// Records what a check has decided, and what it requires.
+    pub(crate) fn record_verdict(&self, check: &'static str, verdict: CheckDecision, requirements: Option<String>) {
+        self.add(check, Some(verdict), requirements);
+    }
+
+    fn add(&self, name: &'static str, verdict: Option<CheckDecision>, detail: Option<String>) {
         let at = self.started_at.elapsed();
         let detail = detail.map(|text| cut(text, MAX_DETAIL));
         let mut state = self.state.lock();
         let is_full = state.moments.len() == MAX_MOMENTS;
-        match state.moments.last_mut().filter(|last| (last.name, &last.detail) == (name, &detail)) {
+        let is_same = |last: &RunMoment| (last.name, last.verdict, &last.detail) == (name, verdict, &detail);
+        match state.moments.last_mut().filter(|last| is_same(last)) {
             Some(last) => (last.times, last.until) = (last.times + 1, at),
             None if is_full => {}
-            None => state.moments.push(RunMoment { at, name, detail, times: 1, until: at }),
+            None => state.moments.push(RunMoment { at, name, verdict, detail, times: 1, until: at }),
         }
     }
 
     /// Records that the request was refused, unless a gate has recorded that it refused it.
-    pub(crate) fn record_refusal(&self, code: &str) {
-        let detail = format!("refused: {code}");
-        let is_this_refusal =
-            |own: &String| own.strip_prefix(&detail).is_some_and(|rest| rest.is_empty() || rest.starts_with(';'));
-        if !self.state.lock().moments.iter().any(|moment| moment.detail.as_ref().is_some_and(is_this_refusal)) {
-            self.record("request check", Some(detail));
+    pub(crate) fn record_refusal(&self, code: &'static str) {
+        let verdict = CheckDecision::Refused(code);
+        if !self.state.lock().moments.iter().any(|moment| moment.verdict == Some(verdict)) {
+            self.record_verdict("request check", verdict, None);
         }
     }
 
@@ -116,7 +135,7 @@ impl RunTimeline {
     pub(crate) fn record_client_wait(&self, began: Instant) {
         let until = self.started_at.elapsed();
         let at = began.saturating_duration_since(self.started_at);
-        let wait = RunMoment { at, name: CLIENT_WAIT, detail: None, times: 1, until };
+        let wait = RunMoment { at, name: CLIENT_WAIT, verdict: None, detail: None, times: 1, until };
         let waits = &mut self.state.lock().client_waits;
         if waits.len() == MAX_CLIENT_WAITS {
             let length = |wait: &RunMoment| wait.until - wait.at;

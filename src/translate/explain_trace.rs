@@ -26,6 +26,8 @@ pub(crate) enum TraceEntry {
         id: String,
         name: Option<String>,
     },
+    /// the id of the call whose result the canonical event has
+    CallResult(String),
     /// the names of members carried by the run guard, and the key that contains them
     Guarded(Vec<String>, String),
     /// the written event's type, the names of its carried members, and the key that contains them
@@ -61,6 +63,10 @@ impl ExplainTrace {
             carried_names(&event.members, Field::Metadata, agent.name),
             location,
         ));
+        if event.kind == EventType::ToolCallResult {
+            let call = event.get(Field::ToolCallId).and_then(Json::text).unwrap_or_default();
+            self.entries.push(TraceEntry::CallResult(call.into_owned()));
+        }
         if let Some((item, action, field)) = RunItem::action_for(event.kind) {
             let id = event.get(field).and_then(Json::text).unwrap_or_default();
             // Readers keep ids of open items, so long ones are left out.

@@ -113,13 +113,17 @@ async fn shows_the_timeline_of_a_run_and_the_heads_of_its_requests() {
     let gateway = start(&agent, &run_dir, &top, route).await;
     let with_key = |key: &str| post("/chat", &format!("X-Api-Key: {key}\r\nCookie: a=s3cret\r\n"), INPUT);
     for (key, outcome, decision) in [
-        ("s3cret-of-ada-0123456789", "finished", ("authenticate", "passed: an API key of keys, in x-api-key")),
+        ("s3cret-of-ada-0123456789", "finished", ("authenticate", "passed", None, "an API key of keys, in x-api-key")),
         (
             "s3cret-of-bob-0123456789",
             "refused",
-            ("authenticate", "refused: invalid_token; an API key of keys, in x-api-key"),
+            ("authenticate", "refused", Some("invalid_token"), "an API key of keys, in x-api-key"),
         ),
-        ("s3cret-of-ada-0123456789", "refused", ("limits after auth", "refused: rate_limited; each: 1 request in 1h")),
+        (
+            "s3cret-of-ada-0123456789",
+            "refused",
+            ("limits after auth", "refused", Some("rate_limited"), "each: 1 request in 1h"),
+        ),
     ] {
         send_request(gateway.data, with_key(key)).await;
         let run = run_dir.last_run().await;
@@ -130,8 +134,9 @@ async fn shows_the_timeline_of_a_run_and_the_heads_of_its_requests() {
         let head = detail["requests"]["client_head"].as_str().expect("a head");
         assert!(head.starts_with("POST /chat HTTP/1.1\n") && head.contains("x-api-key: ***\n"), "{head}");
         let moments = detail["timeline"].as_array().expect("a list");
-        let (gate, expected) = decision;
+        let (gate, verdict, code, expected) = decision;
         let decided = moments.iter().find(|moment| moment["name"] == gate).expect("the gate");
+        assert_eq!((decided["verdict"].as_str(), decided["code"].as_str()), (Some(verdict), code), "{decided}");
         assert!(decided["detail"].as_str().is_some_and(|detail| detail.starts_with(expected)), "{decided}");
     }
     let first = run_dir.lines("/inspect/v1/runs").remove(0);

@@ -83,6 +83,8 @@ const STORIES = [
     row(22, "dropped", { type: "TEXT_MESSAGE_END", messageId: "m3" }, [], { losses: [finding("after_terminal")], id_change: { before: "m2", after: "m3" } }),
     row(25, "changed", { type: HOSTILE, id: 12345678901234567890n.toString() }, [{ type: "RAW", event: HOSTILE }]),
     row(28, "changed", '{"type":"CUSTOM","id":12345678901234567891}', [{ type: "CUSTOM", id: 12345678901234567000 }]), finished(34), ended(35)] },
+  { name: "hung call", outcome: "client_gone", silence: { from_ms: 34, until_ms: 42_034 }, rows: () => [started(), opened(14), firstText(20, "Let me look."), closed(26), ...tool(30, "weather"),
+    row(42_034, "left", null, [], { note: "the client closed the connection", left_open: [{ item: "call", id: "c1", name: "weather", lacks: "end", n: 5 }] })] },
 ];
 const OUTCOMES = [...new Array(12).fill("finished"), "interrupted", "agent_error", "client_gone", "cancelled"];
 const ROUTES = ["chat", "chat-hai", "research", "support-desk", "playground"];
@@ -160,23 +162,26 @@ export function summaryOf(id, now) {
     message: story?.message ?? null, events_in: events, events_out: id === LONG_RUN ? 100_001 : rows.reduce((all, one) => all + one.client.length, 0) || 10,
     bytes_in: sizes.in || events * 110, bytes_out: sizes.out || events * 131, first_event_ms: story?.name === "refused" ? null : rows[0]?.at_ms ?? 5 + (id % 400),
     duration_ms: id === LONG_RUN ? 300_000 : rows.at(-1)?.at_ms ?? 45 + (id % 3_000), repairs: rows.reduce((all, one) => all + one.repairs.length, 0),
-    losses: rows.reduce((all, one) => all + one.losses.length, 0), types: typesOf(id, rows), kept_bytes: 2_100, missed_bytes: story?.missed ?? 0, ...hostile,
+    losses: rows.reduce((all, one) => all + one.losses.length, 0), types: typesOf(id, rows), kept_bytes: 2_100, missed_bytes: story?.missed ?? 0,
+    silence: story?.silence ?? null, repair_names: labelsOf(rows, "repairs"), loss_names: labelsOf(rows, "losses"), ...hostile,
   };
 }
+
+const labelsOf = (rows, kind) => [...new Set(rows.flatMap((one) => one[kind].map(({ label }) => label)))];
 
 /** A run with its settings, requests and timeline. */
 export function detailOf(id, now) {
   const summary = summaryOf(id, now);
   const first = summary.first_event_ms ?? summary.duration_ms;
   const timeline = [
-    { at_ms: 0, name: "request", detail: null }, { at_ms: 0.04, name: "host", detail: "passed: a path or an http URL, one Host, at most 100 fields" },
-    { at_ms: 0.4, name: "authenticate", detail: "passed: a token of corp, as `Authorization: Bearer …`" },
-    { at_ms: 0.6, name: "limits after auth", detail: "passed: chat: 60 requests in 1m, 10 at once of one caller; all replicas together" }, { at_ms: 1.2, name: "body", detail: "214 bytes" },
+    { at_ms: 0, name: "request", detail: null }, { at_ms: 0.04, name: "host", verdict: "passed", detail: "a path or an http URL, one Host, at most 100 fields" },
+    { at_ms: 0.4, name: "authenticate", verdict: "passed", detail: "a token of corp, as `Authorization: Bearer …`" },
+    { at_ms: 0.6, name: "limits after auth", verdict: "passed", detail: "chat: 60 requests in 1m, 10 at once of one caller; all replicas together" }, { at_ms: 1.2, name: "body", detail: "214 bytes" },
     { at_ms: 2, name: "sent", detail: "231 bytes" }, { at_ms: Math.min(9, first), name: "connected", detail: "http://10.0.3.17:8080, a new connection" },
     ...(first > 5_000 ? [{ at_ms: 2_002, name: "keep_alive", detail: "0 bytes so far", times: 4, until_ms: 8_002 }] : []),
     { at_ms: Math.max(9, first - 1), name: "first_byte", detail: null }, { at_ms: summary.duration_ms, name: "end", detail: summary.outcome },
   ];
-  if (id === STORY_IDS.hostile) timeline.splice(3, 0, { at_ms: 0.5, name: HOSTILE, detail: HOSTILE }, { at_ms: 0.5, name: "authorize", detail: `passed: ${HOSTILE}` });
+  if (id === STORY_IDS.hostile) timeline.splice(3, 0, { at_ms: 0.5, name: HOSTILE, detail: HOSTILE }, { at_ms: 0.5, name: "authorize", verdict: "passed", detail: HOSTILE });
   const settings = { guard: "repair", agent_framing: "sse", client_framing: "sse", strip: [], interrupt_tool: null };
   const messages = [{ id: "u1", role: "user", content: "部署应用 please <b>now</b>" }];
   const requests = summary.mode !== "full" ? { client_head: null, client: null, agent_head: null, agent: null } : {

@@ -137,7 +137,7 @@ test("filters with completion, sorts, and opens a run with the keyboard", WITH_F
   await page.keyboard.type("code:upstream_* type:TOOL_*");
   await shows(page, ".tools .status", /^1 of 5,001 runs/);
   await page.keyboard.press("Enter");
-  await page.keyboard.press("j");
+  // Without a selected run, the first.
   await page.keyboard.press("Enter");
   await page.waitForSelector(".run .verdict");
   // The terms for rows came along.
@@ -159,6 +159,7 @@ test("says why a run broke, in a sentence, with the row", WITH_FIXTURES, async (
     "slow first byte": /The agent took 9\.24 s to its first event/,
     "huge state": /The largest event has 10\.0 MB: STATE_SNAPSHOT at row 2/,
     refused: /The agent refused the request.*The agent answered with the status 401/,
+    "hung call": /closed the connection after the agent had sent nothing for 42\.00 s\..*Still open when the client left: the call c1 \(weather\) of row 5\./s,
     limit: /The run reached a limit of the route\. The gateway wrote RUN_ERROR run_limit_reached/,
   };
   const { page, close } = await open();

@@ -16,13 +16,13 @@ import { goldenCase, tarOf } from "../../src/admin/page/golden_case.mjs";
 import { bytes, duration } from "../../src/admin/page/numbers.mjs";
 import { exampleOf, payloadOf } from "../../src/admin/page/playground_parts.mjs";
 import { filterInSlices, ROW_LANGUAGE, RowBook } from "../../src/admin/page/row_book.mjs";
-import { RUN_LANGUAGE } from "../../src/admin/page/runs_view.mjs";
+import { isSilent, RUN_LANGUAGE } from "../../src/admin/page/runs_view.mjs";
 import { SecretMask } from "../../src/admin/page/secrets.mjs";
 import { curlOf, quote, reportOf } from "../../src/admin/page/take_along.mjs";
 import { hasFindings, markedAdvice, verdictOf } from "../../src/admin/page/verdict.mjs";
 import { linesInView, topToShow } from "../../src/admin/page/virtual_list.mjs";
 import { codeParts, oneLine, visible } from "../../src/admin/page/visible_text.mjs";
-import { density } from "../../src/admin/page/waterfall.mjs";
+import { density, partsOfDetail } from "../../src/admin/page/waterfall.mjs";
 import { detailOf, rowsOf, RUNS, STORY_IDS, summaryOf } from "./fixtures.mjs";
 import { execFileSync } from "node:child_process";
 
@@ -462,17 +462,8 @@ test("has the agent's own words of a refusal in its first sentence", () => {
   assert.equal(first.text, "The agent refused the request: it answered with an HTTP status that is no success. Its answer: “401 Unauthorized: The access token expired” Code: upstream_status.");
   assert.deepEqual([first.level, second.level, second.text], ["bad", "plain", "Message: “The agent answered with status 401. See the agent's own log for the reason.”"]);
   assert.match(verdictOf({ ...run, refusal: null }, new RowBook())[0].text, /Message: “The agent answered with status 401\./);
-  // Of the advice for several statuses, the one that came.
-  const advice = "After 401 or 403, check the credentials that the agent gets; after 404, the path in `upstream`; after 429, the agent's own limits.";
-  const said = (status, refusal) => verdictOf({ ...run, refusal, message: `The agent answered with status ${status}. Reference: r1. See the agent's own log for the reason. ${advice}` },
-    new RowBook()).map(({ text }) => text).join(" ");
-  const ways = ["the credentials that the agent gets", "the path in `upstream`", "the agent's own limits"];
-  for (const [status, way] of [[401, 0], [403, 0], [404, 1], [429, 2], [500, -1]]) for (const refusal of [`${status} No: no`, null]) {
-    const text = said(status, refusal);
-    assert.deepEqual(ways.filter((one) => text.includes(one)), ways.slice(way).slice(0, way < 0 ? 0 : 1), text);
-    assert.match(text, /Message: “The agent answered with status \d{3}\. Reference: r1\. See the agent's own log for the reason[.,]/);
-    assert.doesNotMatch(text, /[Aa]fter 4/);
-  }
+  const page = { ...run, code: "upstream_content_type", refusal: 'content type "text/html", status 200 OK: page "Sign in"' };
+  assert.match(verdictOf(page, new RowBook())[0].text, /Its answer: “content type "text\/html", status 200 OK: page "Sign in"”/);
 });
 
 test("names lines that a byte order mark makes no events before that the run has no end, and calls nothing of it permitted", () => {
@@ -492,7 +483,9 @@ test("names lines that a byte order mark makes no events before that the run has
   assert.match(ended[1], /^The agent sent RUN_FINISHED in such a line, at row 2\./);
   assert.doesNotMatch([...marked, ...ended].join(), /Run it again/);
   assert.match(verdict([]).join(), /Run it again/);
-  assert.deepEqual([run, { ...run, losses: 0 }, { ...run, body_form: null }, { ...run, code: "upstream_reset" }].map((one) => markedAdvice(one) !== ""),
+  // In the list, from what the gateway counted, wherever in the stream the lines are.
+  const lost = { ...run, body_form: null, loss_names: ["marked_line"] };
+  assert.deepEqual([lost, { ...lost, loss_names: ["stripped"] }, run, { ...lost, code: "upstream_reset" }].map((one) => markedAdvice(one) !== ""),
     [true, false, false, false]);
   assert.ok(verdict([]).some(([text]) => text.endsWith("begins with a byte order mark, which is permitted.")));
 });
@@ -525,6 +518,49 @@ test("names what the agent never ended, and before that the run finished", () =>
   const changed = sentences({ left_open: [message("m1"), message("m2")], id_change: { before: "m1", after: "m2" } });
   assert.equal(changed.filter(([text]) => /`m[12]`/.test(text)).length, 1);
   assert.equal(verdictOf(summaryOf(STORY_IDS["call without end"], NOW), bookOf("call without end"))[0].text, "The agent never ended the call `c1` (weather) of row 5.");
+});
+
+test("names the silence after which a client left, and the call that hung", () => {
+  const verdict = (at_ms, client_waits = []) => {
+    const book = new RowBook();
+    const [one] = [...rowsOf(1)];
+    const call = { item: "call", id: "c7", name: "weather", n: 1 };
+    const left_open = [{ ...call, lacks: "end" }, { ...call, id: "c8", lacks: "result" }];
+    const left = { ...one, n: 2, at_ms, agent: null, client: [], cause: "left", note: "the client closed the connection", left_open };
+    book.add([{ ...one, n: 1, at_ms: 20 }, left]);
+    return verdictOf({ ...summaryOf(1, NOW), outcome: "client_gone", code: null, client_waits }, book).map(({ level, text }) => `${level} ${text}`);
+  };
+  const open = "warning Still open when the client left: the call `c7` (weather) of row 1, the call `c8` (weather) of row 1, which has no result.";
+  const [silent, ...rest] = verdict(42_020);
+  assert.match(silent, /^warning The client closed the connection after the agent had sent nothing for 42\.00 s\. \d+ events? came/);
+  // Neither the wait nor the note of the last row again.
+  assert.deepEqual(rest, [open]);
+  const [left, ...more] = verdict(900);
+  assert.match(left, /^warning The client closed the connection before the run ended\./);
+  assert.deepEqual(more, [open]);
+  const slow = verdict(42_020, [{ from_ms: 100, until_ms: 42_000 }]);
+  assert.match(slow[0], /^warning The client closed the connection before the run ended\./);
+  assert.deepEqual(slow.slice(1), [open, "warning The client did not read for 42.00 s before row 2: the gateway waited for it."]);
+});
+
+test("marks runs in which the agent was silent for long, unless they failed", () => {
+  const run = { ...summaryOf(1, NOW), state: "ended", outcome: "finished", code: null };
+  const silence = (ms) => ({ silence: { from_ms: 1_000, until_ms: 1_000 + ms } });
+  const isMarked = (more) => isSilent({ ...run, ...more });
+  assert.deepEqual([{}, { silence: null }, silence(4_999), silence(5_000), { ...silence(9_000), outcome: "client_gone" },
+    { ...silence(9_000), outcome: "upstream_error" }, { ...silence(9_000), state: "running", outcome: null }].map(isMarked),
+    [false, false, false, true, true, false, false]);
+  const { test } = parseFilter("silence:>5s", RUN_LANGUAGE);
+  assert.deepEqual([test(run), test({ ...run, ...silence(6_000) })], [false, true]);
+});
+
+test("reads a check's verdict from its members, not from its words", () => {
+  const text = (moment) => partsOfDetail({ at_ms: 0, ...moment }).map(({ text }) => text).join("");
+  assert.equal(text({ name: "authenticate", verdict: "refused", code: "invalid_token", detail: "an API key of keys, in x-api-key" }),
+    "refused: invalid_token; required: an API key of keys, in x-api-key");
+  assert.equal(text({ name: "request check", verdict: "refused", code: "invalid_request", detail: null }), "refused: invalid_request");
+  assert.equal(text({ name: "authenticate", verdict: "passed", detail: "a token" }), "passed: a token");
+  assert.equal(text({ name: "connected", detail: "refused: of an agent" }), "refused: of an agent");
 });
 
 test("counts one thing and several", () => {

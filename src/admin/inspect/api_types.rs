@@ -4,9 +4,10 @@ use crate::config::Config;
 use crate::config::enum_values::{self, name_of};
 use crate::config::inspect::CaptureMode;
 use crate::error::RejectionKind;
-use crate::inspect::{CaptureStep, CaptureStore, CapturedRun, RunEnd};
-use crate::telemetry::SHOWN_GAP;
+use crate::event::{EventLoss, EventRepair};
+use crate::inspect::{CaptureStep, CaptureStore, CapturedRun, RunEnd, RunSpan};
 use crate::telemetry::label::RunOutcome;
+use crate::telemetry::{CheckDecision, RunMoment, SHOWN_GAP, select_labels};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -43,6 +44,9 @@ pub(super) struct RunOverview {
     duration_ms: u64,
     repairs: u64,
     losses: u64,
+    /// labels of the kinds of them
+    repair_names: Vec<&'static str>,
+    loss_names: Vec<&'static str>,
     /// dialect of the agent's events that are of another than `agent`
     looks_like: Option<&'static str>,
     /// types of both sides' events
@@ -57,21 +61,9 @@ pub(super) struct RunOverview {
     /// the setting for which they were not kept
     limit: Option<&'static str>,
     /// when the gateway waited for the client to read, since the run began
-    client_waits: Vec<ClientWait>,
-}
-
-#[derive(Clone, Copy, Debug, Serialize)]
-struct ClientWait {
-    from_ms: u64,
-    until_ms: u64,
-}
-
-impl ClientWait {
-    /// Returns whether this is most of a span.
-    fn explains(self, from_ms: u64, until_ms: u64) -> bool {
-        let both = self.until_ms.min(until_ms).saturating_sub(self.from_ms.max(from_ms));
-        2 * both >= until_ms - from_ms
-    }
+    client_waits: Vec<RunSpan>,
+    /// the agent's longest silence, if it is long enough to show
+    silence: Option<RunSpan>,
 }
 
 impl RunOverview {
@@ -79,6 +71,14 @@ impl RunOverview {
         let facts = run.facts();
         let (kept_bytes, missed_bytes) = run.kept_and_missed();
         let duration = facts.end.as_ref().map_or_else(|| run.head.started_at.elapsed(), |end| end.duration);
+        let (first_read_ms, last_step_ms) = run.first_read_and_last_step_ms();
+        let silence = run.longest_silence();
+        let client_waits: Vec<_> = run
+            .timeline
+            .client_waits()
+            .into_iter()
+            .map(|moment| RunSpan { from_ms: millis(moment.at), until_ms: millis(moment.until) })
+            .collect();
         RunOverview {
             id: run.id,
             route: run.head.route.to_string(),
@@ -100,10 +100,13 @@ impl RunOverview {
             events_out: facts.events_out,
             bytes_in: facts.bytes_in,
             bytes_out: facts.bytes_out,
-            first_event_ms: facts.first_event.map(millis),
-            duration_ms: millis(duration),
+            // The steps are of another clock, and shown beside these.
+            first_event_ms: facts.first_event.map(|after| millis(after).max(first_read_ms.unwrap_or_default())),
+            duration_ms: millis(duration).max(last_step_ms),
             repairs: facts.repairs,
             losses: facts.losses,
+            repair_names: select_labels(facts.repair_kinds, EventRepair::ALL.iter().map(|repair| repair.label())),
+            loss_names: select_labels(facts.loss_kinds, EventLoss::ALL.iter().map(|loss| loss.label())),
             looks_like: facts.looks_like,
             types: run.types(),
             body_form: run.body_form(),
@@ -111,12 +114,11 @@ impl RunOverview {
             missed_bytes,
             withheld: run.is_withheld(),
             limit: run.limit(),
-            client_waits: run
-                .timeline
-                .client_waits()
-                .into_iter()
-                .map(|moment| ClientWait { from_ms: millis(moment.at), until_ms: millis(moment.until) })
-                .collect(),
+            // The gateway does not read while it waits for the client.
+            silence: (silence.length_ms() >= millis(SHOWN_GAP)
+                && !client_waits.iter().any(|wait| wait.explains(silence)))
+            .then_some(silence),
+            client_waits,
         }
     }
 }
@@ -158,11 +160,38 @@ struct Requests {
 struct TimelineMark {
     at_ms: f64,
     name: &'static str,
+    /// of a check: `passed` or `refused`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verdict: Option<&'static str>,
+    /// of a check that refused
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<&'static str>,
+    /// of a check, what it requires
     detail: Option<String>,
     /// how often it happened in a row
     times: u64,
     /// when it happened for the last time
     until_ms: f64,
+}
+
+impl From<RunMoment> for TimelineMark {
+    fn from(moment: RunMoment) -> TimelineMark {
+        let fine_ms = |time: Duration| time.as_micros() as f64 / 1e3;
+        let (verdict, code) = match moment.verdict {
+            None => (None, None),
+            Some(CheckDecision::Passed) => (Some("passed"), None),
+            Some(CheckDecision::Refused(code)) => (Some("refused"), Some(code)),
+        };
+        TimelineMark {
+            at_ms: fine_ms(moment.at),
+            name: moment.name,
+            verdict,
+            code,
+            detail: moment.detail,
+            times: moment.times,
+            until_ms: fine_ms(moment.until),
+        }
+    }
 }
 
 impl TimelineMark {
@@ -204,17 +233,10 @@ const OWN_ENDS: [RunOutcome; 2] = [RunOutcome::Finished, RunOutcome::AgentError]
 fn timeline(run: &CapturedRun, summary: &RunOverview) -> Vec<TimelineMark> {
     let mark = |at_ms: u64, name, detail| {
         let at_ms = at_ms as f64;
-        TimelineMark { at_ms, name, detail, times: 1, until_ms: at_ms }
+        TimelineMark { at_ms, name, verdict: None, code: None, detail, times: 1, until_ms: at_ms }
     };
     let mut marks = vec![mark(0, "request", None)];
-    let fine_ms = |time: Duration| time.as_micros() as f64 / 1e3;
-    marks.extend(run.timeline.moments().into_iter().map(|moment| TimelineMark {
-        at_ms: fine_ms(moment.at),
-        name: moment.name,
-        detail: moment.detail,
-        times: moment.times,
-        until_ms: fine_ms(moment.until),
-    }));
+    marks.extend(run.timeline.moments().into_iter().map(TimelineMark::from));
     // The steps are of another clock, in whole milliseconds: what the agent answers follows its connection.
     let connected = marks.iter().find(|mark| mark.name == "connected").map_or(0.0, |mark| mark.at_ms);
     let mut first_byte_ms = 0;
@@ -235,7 +257,8 @@ fn timeline(run: &CapturedRun, summary: &RunOverview) -> Vec<TimelineMark> {
                     }
                     Some(before) if at_ms - before >= millis(SHOWN_GAP) => {
                         // The gateway does not read while it waits for the client.
-                        if !summary.client_waits.iter().any(|wait| wait.explains(before, at_ms)) {
+                        let span = RunSpan { from_ms: before, until_ms: at_ms };
+                        if !summary.client_waits.iter().any(|wait| wait.explains(span)) {
                             marks.push(TimelineMark { until_ms: at_ms as f64, ..mark(before, "silence", None) });
                         }
                     }

@@ -25,6 +25,8 @@
  * @property {number} duration_ms
  * @property {number} repairs
  * @property {number} losses
+ * @property {string[]} [repair_names]   their kinds
+ * @property {string[]} [loss_names]
  * @property {string | null} [refusal]   status, fields and words with which the agent refused the request
  * @property {string | null} [looks_like]   the dialect of the agent's events that are of another than `agent`
  * @property {string | null} [body_form]   what is unusual about the form of the agent's stream
@@ -34,8 +36,16 @@
  * @property {boolean} [withheld]  they are protobuf, which cannot be redacted
  * @property {string | null} [limit]   the setting for which they were not
  * @property {{ from_ms: number, until_ms: number }[]} [client_waits]  when the gateway waited for the client to read
+ * @property {{ from_ms: number, until_ms: number } | null} [silence]   the agent's longest
  *
- * @typedef {{ at_ms: number, name: string, detail?: string | null, times?: number, until_ms?: number }} Moment
+ * @typedef {object} Moment
+ * @property {number} at_ms
+ * @property {string} name
+ * @property {"passed" | "refused"} [verdict]   of a check
+ * @property {string} [code]   of a check that refused
+ * @property {string | null} [detail]   of a check, what it requires
+ * @property {number} [times]
+ * @property {number} [until_ms]
  *
  * @typedef {RunSummary & {
  *   settings: Record<string, unknown>,
@@ -51,13 +61,13 @@
  *
  * @typedef {{ n: number, agent: string[], client: string[] }} ReadRow   the events of both sides, read as AG-UI
  *
- * @typedef {"same" | "changed" | "split" | "merged" | "held" | "dropped" | "nothing" | "gateway" | "end" | "mark"} Cause
+ * @typedef {"same" | "changed" | "split" | "merged" | "held" | "dropped" | "nothing" | "gateway" | "end" | "left" | "mark"} Cause
  * @typedef {{ type: string | null, event?: string, data: string | null }} Side   no data if only events are recorded; the
  *   `event:` line if the agent's dialect is read by it
  * @typedef {{ label: string, help: string, rule?: string | null, member?: string }} Finding   `member` was added
  *
- * @typedef {{ item: string, id: string, name: string | null, n: number }} LeftOpen   `name` is a tool's, `n` the row that
- *   opened it
+ * @typedef {{ item: string, id: string, name: string | null, lacks?: "end" | "result", n: number }} LeftOpen   `name` is a
+ *   tool's, `n` the row that opened it
  *
  * @typedef {object} Row
  * @property {number} n

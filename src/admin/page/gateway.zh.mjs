@@ -65,6 +65,11 @@ export default {
     "接收方的方言没有该消息或其旁边文本的位置，或智能体的快照缺少进行中的消息：原样携带，不显示",
   "an older client has the role of the assistant alone for streamed text: the role is carried, and the text is shown as the assistant's":
     "较旧的客户端对流式文本只有助手一种角色：角色原样携带，文本显示为助手的",
+  "a frame is no event of the agent's dialect: it is sent as RAW, and not shown": "该帧不是智能体方言的事件：作为 RAW 发送，不显示",
+  "an event has no canonical form: it is sent as CUSTOM, and not shown": "该事件没有规范形式：作为 CUSTOM 发送，不显示",
+  "the agent's snapshot lacks an open call: the client drops it": "智能体的快照缺少进行中的调用：客户端会丢弃它",
+  "a call has no end that an older client needs, or arguments behind it: they are sent as CUSTOM, and not shown":
+    "调用缺少较旧客户端所需的结束，或结束之后还有参数：作为 CUSTOM 发送，不显示",
   "a frame is no event of the agent's dialect, or one without a canonical form, or a call has no end that an older client needs: it is sent as RAW or CUSTOM, and not shown; or the agent's snapshot lacks an open call: the client drops it":
     "该帧不是智能体方言的事件，或没有规范形式，或调用缺少较旧客户端所需的结束：作为 RAW 或 CUSTOM 发送，不显示；或智能体的快照缺少进行中的调用：客户端会丢弃它",
   "nothing is kept of the conversation's earlier runs, so that the agent may not know its earlier messages: the client gets CUSTOM `diglot.conversation_lost`":
@@ -200,6 +205,12 @@ export default {
   "Send the message again. The agent knows the earlier messages only if its request has them.":
     "请重新发送该消息。只有请求中带有更早的消息，智能体才会知道它们。",
   "See the agent's own log for the reason. After 401 or 403, check the credentials that the agent gets; after 404, the path in `upstream`; after 429, the agent's own limits.": "原因见智能体自己的日志。若为 401 或 403，请检查智能体收到的凭据；若为 404，请检查 `upstream` 中的路径；若为 429，请检查智能体自身的限额。",
+  "See the agent's own log for the reason.": "原因见智能体自己的日志。",
+  "See the agent's own log for the reason, and check the credentials that the agent gets.": "原因见智能体自己的日志，并请检查智能体收到的凭据。",
+  "See the agent's own log for the reason, and check the path in `upstream`.": "原因见智能体自己的日志，并请检查 `upstream` 中的路径。",
+  "See the agent's own log for the reason, and check the agent's own limits.": "原因见智能体自己的日志，并请检查智能体自身的限额。",
+  "content type {}, status {}: page {}": "内容类型为 {}，状态为 {}，网页标题为 {}",
+  "content type {}, status {}": "内容类型为 {}，状态为 {}",
   "The agent's response is not an event stream.": "智能体的响应不是事件流。",
   "Check that `upstream` is the agent's streaming endpoint.": "请检查 `upstream` 是否为智能体的流式端点。",
   "The agent's response has a content coding that was not requested.": "智能体的响应使用了未请求的内容编码。",
@@ -327,6 +338,7 @@ export default {
   "another connection to the agent continues": "由与智能体的另一个连接继续",
   "the agent's stream ended": "智能体的流已结束",
   "the gateway ended the run": "网关结束了运行",
+  "the client closed the connection": "客户端关闭了连接",
   "the run was stopped": "运行被停止",
   "{} bytes of protobuf": "{} 字节的 protobuf",
   "the agent's stream was cut within this event": "智能体的流在此事件中间被截断",

@@ -14,6 +14,9 @@ const SUPPLIES = /** @type {Record<string, RegExp>} */ ({
   closer_supplied: /_(END|FINISHED)$/,
 });
 
+/** Causes of rows at which a run ended without the agent's own end. */
+export const ENDS = ["gateway", "end", "left"];
+
 /** What a screen can show of a wait, and a person can feel. */
 const LONG_WAIT_MS = 1_000;
 const LARGE_BYTES = 250_000;
@@ -69,7 +72,7 @@ export class RowBook {
     if (row.left_open !== undefined) this.leftOpen ??= row;
     if (row.cause === "gateway") this.made.push(row);
     // What ended the run is in its outcome.
-    if (row.note !== null && row.cause !== "gateway" && row.cause !== "end") this.noted.push(row);
+    if (row.note !== null && !ENDS.includes(row.cause)) this.noted.push(row);
     for (const n of row.releases ?? []) this.released.set(n, row.n);
     if (isRemarkable(row)) this.remarkable.push(row);
   }

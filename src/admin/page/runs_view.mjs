@@ -3,11 +3,12 @@ import { button, element, onKeys, put } from "./dom.mjs";
 import { filterBox } from "./filter_box.mjs";
 import { parseFilter } from "./filter.mjs";
 import { captureControls } from "./capture.mjs";
+import { divided } from "./gateway_texts.mjs";
 import { inEnglish } from "./gateway_words.mjs";
 import { say, sayName } from "./messages.mjs";
 import { bytes, clock, count, duration } from "./numbers.mjs";
 import { VirtualList } from "./virtual_list.mjs";
-import { hasFindings, levelOf, markedAdvice, wordsFor } from "./verdict.mjs";
+import { answerOf, hasFindings, levelOf, markedAdvice } from "./verdict.mjs";
 import { oneLine } from "./visible_text.mjs";
 
 /** @typedef {import("./api.mjs").RunSummary} RunSummary */
@@ -33,6 +34,7 @@ export const RUN_LANGUAGE = {
     duration: { number: ({ duration_ms: ms }) => ms },
     repairs: { number: ({ repairs }) => repairs },
     losses: { number: ({ losses }) => losses },
+    silence: { number: silenceOf },
     missed: { number: ({ missed_bytes: missed }) => missed },
     thread: { texts: ({ thread_id: id }) => [id] },
     run: { texts: ({ run_id: id }) => [id] },
@@ -69,6 +71,9 @@ const COLUMNS = [
 ];
 
 const MOST_OF_CAUSE = 160;
+/** A silence that a person takes for a failure. */
+const LONG_SILENCE_MS = 5_000;
+const SILENCE_SIGN = "\u25d4";
 
 /** What survives while a run is looked at. */
 const kept = { filter: "", sort: "started", descending: true, selected: -1, top: 0 };
@@ -78,20 +83,40 @@ function outcomeText(run) {
   const words = run.state === "running" ? say("state.running") : sayName("outcome", run.outcome ?? "");
   const { known, own } = messageOf(run);
   // Why the agent refused is worth more than that it did.
-  const why = [run.code, run.refusal ?? known].filter(Boolean).join(": ");
+  const why = [run.code, answerOf(run) || known].filter(Boolean).join(": ");
+  // One line, since all lines of the list are as high.
+  const marks = [
+    ...(hasFindings(run) ? [[badge("warning"), " ", findingsOf(run), " "]] : []),
+    ...(isSilent(run) ? [[sign(SILENCE_SIGN), " ", say("runs.silence", { time: duration(silenceOf(run)) })]] : []),
+  ];
   return element(
     "span",
     {},
     element("span", { class: `level ${levelOf(run)}` }, badge(levelOf(run)), element("b", {}, words)),
     `${why}${own}` !== "" && element("span", { class: "second" }, oneLine(why, MOST_OF_CAUSE),
       own !== "" && why !== "" && ": ", own !== "" && inEnglish(oneLine(own, MOST_OF_CAUSE))),
-    hasFindings(run) && element("span", { class: "second level warning" }, badge("warning"), " ", findingsOf(run)),
+    marks.length > 0 && element("span", { class: "second level warning" }, ...marks.flat()),
   );
 }
 
 /** @param {RunSummary} run */
-function findingsOf({ looks_like: name }) {
-  return name ? say("runs.looks_like", { name }) : say("runs.findings");
+function findingsOf({ looks_like: name, repair_names: repairs = [], loss_names: losses = [] }) {
+  if (name) return say("runs.looks_like", { name });
+  const texts = [losses.length > 0 && say("runs.lost", { names: losses.join(", ") }), repairs.length > 0 && say("runs.repaired", { names: repairs.join(", ") })];
+  return texts.filter(Boolean).join(say("list.between"));
+}
+
+/** @param {RunSummary} run */
+function silenceOf({ silence }) {
+  return silence ? silence.until_ms - silence.from_ms : 0;
+}
+
+/**
+ * Returns whether the agent was silent for so long that it is worth a mark, unless the code of a failure says so.
+ * @param {RunSummary} run
+ */
+export function isSilent(run) {
+  return run.state === "ended" && levelOf(run) !== "bad" && silenceOf(run) >= LONG_SILENCE_MS;
 }
 
 /**
@@ -103,13 +128,18 @@ function messageOf(run) {
   const advice = markedAdvice(run);
   if (advice !== "") return { known: advice, own: "" };
   if (outcome === "agent_error" || message === null) return { known: message ?? "", own: "" };
-  const { known, own } = wordsFor(run, message);
-  return { known: own === "" ? known : wordsFor(run, explanation ?? "").known, own };
+  const { known, own } = divided(message);
+  return { known: own === "" ? known : divided(explanation ?? "").known, own };
 }
 
 /** @param {keyof LEVEL_SIGNS} level */
 export function badge(level) {
-  return element("i", { class: "sign", "aria-hidden": "true" }, LEVEL_SIGNS[level]);
+  return sign(LEVEL_SIGNS[level]);
+}
+
+/** @param {string} text */
+function sign(text) {
+  return element("i", { class: "sign", "aria-hidden": "true" }, text);
 }
 
 /**
@@ -173,8 +203,10 @@ export function showRuns(main, store, signal) {
     );
   }
 
+  /** Opens the selected run, or the first. */
   function open() {
-    if (shown[list.selected] !== undefined) location.hash = `#/run/${shown[list.selected].id}`;
+    const run = shown[Math.max(0, list.selected)];
+    if (run !== undefined) location.hash = `#/run/${run.id}`;
   }
 
   function togglePause() {

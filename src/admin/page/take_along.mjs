@@ -83,8 +83,11 @@ export function reportOf(run, book, verdict) {
     ...Object.entries(run.settings).map(([name, value]) => [name, String(value)]),
   ];
   const timeline = run.timeline.map(
-    ({ at_ms: at, name, detail, times = 1 }) =>
-      `- ${duration(at)} ${plain(sayName("moment", name))}${times > 1 ? ` ×${times}` : ""}${detail ? `: ${plain(mask.maskSentence(detailTextOf(name, detail)))}` : ""}`,
+    (moment) => {
+      const { at_ms: at, name, times = 1 } = moment;
+      const text = partsOfDetail(moment).map(({ text }) => text).join("");
+      return `- ${duration(at)} ${plain(sayName("moment", name))}${times > 1 ? ` ×${times}` : ""}${text && `: ${plain(mask.maskSentence(text))}`}`;
+    },
   );
   const rows = book.remarkable.slice(0, MOST_ROWS).flatMap((row) => rowReport(row, run.mode, mask));
   const sentences = verdict.map(({ text }) => `- ${plain(mask.maskId(text))}`);
@@ -112,14 +115,6 @@ export function reportOf(run, book, verdict) {
     "",
     say("report.masked_help"),
   ].join("\n");
-}
-
-/**
- * @param {string} name
- * @param {string} detail
- */
-function detailTextOf(name, detail) {
-  return partsOfDetail(name, detail).map(({ text }) => text).join("");
 }
 
 /**

@@ -2,6 +2,7 @@
 import { divided, translated } from "./gateway_texts.mjs";
 import { bytes, count, duration } from "./numbers.mjs";
 import { say, sayName } from "./messages.mjs";
+import { ENDS } from "./row_book.mjs";
 
 /** @typedef {import("./api.mjs").RunSummary} RunSummary */
 /** @typedef {import("./row_book.mjs").RowBook} RowBook */
@@ -16,8 +17,6 @@ const GOOD = ["finished", "interrupted"];
 /** Ends by a person or a plan rather than by a failure. */
 const STOPPED = ["client_gone", "cancelled", "drained", "unread"];
 const MOST_OF_A_KIND = 3;
-/** What the gateway writes before its advice for several statuses. */
-const SEE_LOG = "See the agent's own log for the reason.";
 /** The code of a run whose agent ended before it. */
 const TRUNCATED = "upstream_truncated";
 /** The loss of an event whose line begins with a byte order mark. */
@@ -74,6 +73,10 @@ function endOf(run, book) {
   if (run.state === "running") return [{ level: "plain", text: say("verdict.running", numbers) }];
   const level = levelOf(run);
   const outcome = run.outcome ?? "";
+  if (outcome === "client_gone" && isLongSilence(run, book)) {
+    const { ms, n } = book.longestWait;
+    return [{ level, text: [say("verdict.left_after", { time: duration(ms) }), say("verdict.numbers", numbers)].join(say("verdict.between")), row: n }];
+  }
   if (run.code === null) {
     return [{ level, text: [sayName("verdict.outcome", outcome), say("verdict.numbers", numbers)].join(say("verdict.between")) }];
   }
@@ -85,8 +88,8 @@ function endOf(run, book) {
   const written = made && say("verdict.written", { type: made.client.at(-1)?.type ?? "", code: run.code, n: made.n });
   // That the agent shall run again helps nobody if its lines are lost.
   const message = run.code === TRUNCATED && book.losses.has(MARKED) ? "" : (run.message ?? "");
-  const words = outcome === "agent_error" ? { known: message, own: "" } : wordsFor(run, message);
-  const refusal = run.refusal ?? "";
+  const words = outcome === "agent_error" ? { known: message, own: "" } : divided(message);
+  const refusal = answerOf(run);
   const quoted = words.known && say("verdict.message", { message: words.known });
   const text = [
     known ? cause : sayName("verdict.outcome", outcome),
@@ -102,6 +105,15 @@ function endOf(run, book) {
   // What the page has no words for stands beneath, as the gateway wrote it.
   if (words.own !== "") end.push({ level: "plain", text: say("verdict.own_words", { message: words.own }), own: words.own });
   return end;
+}
+
+/**
+ * Returns whether the client left in the longest wait, and that was one for the agent.
+ * @param {RunSummary} run
+ * @param {RowBook} book
+ */
+function isLongSilence(run, { rows, longestWait }) {
+  return rows[longestWait.n - 1]?.cause === "left" && !isForClient(run, longestWait);
 }
 
 /**
@@ -155,26 +167,19 @@ function anotherRun({ losses }) {
 }
 
 /**
- * Divides a message as `divided` does. The gateway's advice for an agent that refuses has a part for each of several
- * statuses: here stands the one that came.
- * @param {RunSummary} run
- * @param {string} message
- */
-export function wordsFor({ code, refusal }, message) {
-  const [text, advice] = message.split(/ (?=After 401 or 403, )/, 2);
-  if (code !== "upstream_status" || advice === undefined) return divided(message);
-  const status = /^\d{3}/.exec(refusal ?? "")?.[0] ?? /status (\d{3})/.exec(text)?.[1];
-  const { known, own } = divided(text.replace(` ${SEE_LOG}`, ""));
-  const way = sayName("advice", status ?? "");
-  return { known: [known, way === status ? say("advice.other") : way].filter(Boolean).join(say("verdict.between")), own };
-}
-
-/**
  * Returns the advice for a run in the list, of which nothing but its summary is known.
  * @param {RunSummary} run
  */
-export function markedAdvice({ code, losses, body_form: form }) {
-  return code === TRUNCATED && losses > 0 && form?.includes("byte order mark") ? say("runs.marked_lines") : "";
+export function markedAdvice({ code, loss_names: losses = [] }) {
+  return code === TRUNCATED && losses.includes(MARKED) ? say("runs.marked_lines") : "";
+}
+
+/**
+ * Returns how the agent refused the request. What the gateway found instead of an event stream is in its own words.
+ * @param {RunSummary} run
+ */
+export function answerOf({ code, refusal }) {
+  return code === "upstream_content_type" ? translated(refusal ?? "") : refusal ?? "";
 }
 
 /**
@@ -224,12 +229,13 @@ function leftOpen({ leftOpen: row, idChange }) {
 export function leftOpenText({ left_open: all = [], cause }, isNamed = () => true) {
   const open = all.filter(isNamed);
   if (open.length === 0) return "";
-  const items = open.slice(0, MOST_OF_A_KIND).map(({ item, id, name, n }) =>
-    say(name === null ? "open.item" : "open.named", { item: sayName("item", item), id, name: name ?? "", n: count(n) }));
+  const items = open.slice(0, MOST_OF_A_KIND).map(({ item, id, name, lacks, n }) =>
+    say(name === null ? "open.item" : "open.named", { item: sayName("item", item), id, name: name ?? "", n: count(n) }) +
+    (lacks === "result" ? say("open.unanswered") : ""));
   const rest = open.length - items.length;
   if (rest > 0) items.push(say("open.more", { count: count(rest) }));
-  const isCut = cause === "gateway" || cause === "end";
-  return say(isCut ? "verdict.open_at_cut" : "verdict.left_open", { items: items.join(say("list.comma")) });
+  const key = cause === "left" ? "verdict.open_at_leave" : ENDS.includes(cause) ? "verdict.open_at_cut" : "verdict.left_open";
+  return say(key, { items: items.join(say("list.comma")) });
 }
 
 /**
@@ -243,20 +249,30 @@ function more({ losses, repairs }) {
 }
 
 /**
+ * Returns whether the gateway waited for the client to read in most of a wait.
+ * @param {RunSummary} run
+ * @param {RowBook["longestWait"]} wait
+ */
+function isForClient({ client_waits: clientWaits = [] }, { until, ms }) {
+  const forClient = clientWaits.reduce(
+    (sum, wait) => sum + Math.max(0, Math.min(wait.until_ms, until) - Math.max(wait.from_ms, until - ms)), 0);
+  return 2 * forClient >= ms;
+}
+
+/**
  * @param {RowBook} book
  * @param {RunSummary} run
  * @returns {Sentence[]}
  */
-function waits({ longestWait, largest, rows }, { missed_bytes: missed, client_waits: clientWaits = [] }) {
+function waits(book, run) {
+  const { longestWait, largest, rows } = book;
   /** @type {Sentence[]} */
   const sentences = [];
-  if (longestWait.n > 0) {
+  // That the client left in it is how the run ended.
+  if (longestWait.n > 0 && !isLongSilence(run, book)) {
     // The first row may be the end that the gateway made.
     const isFirst = longestWait.n === 1 && rows[0].agent !== null;
-    const { until, ms } = longestWait;
-    const forClient = clientWaits.reduce(
-      (sum, wait) => sum + Math.max(0, Math.min(wait.until_ms, until) - Math.max(wait.from_ms, until - ms)), 0);
-    const slow = 2 * forClient >= ms ? "verdict.wait_client" : "verdict.wait_agent";
+    const slow = isForClient(run, longestWait) ? "verdict.wait_client" : "verdict.wait_agent";
     const isEnd = rows[longestWait.n - 1]?.cause === "gateway" && slow === "verdict.wait_agent";
     const key = isFirst ? "verdict.slow_first" : isEnd ? "verdict.wait_end" : slow;
     sentences.push({
@@ -266,6 +282,7 @@ function waits({ longestWait, largest, rows }, { missed_bytes: missed, client_wa
     });
   }
   if (largest.n > 0) {
+    const missed = run.missed_bytes;
     const values = { size: bytes(largest.size), type: largest.type || say("row.no_event"), n: largest.n };
     // Of an event that was not kept, the row has the beginning.
     const key = missed > 0 ? "verdict.largest_part" : "verdict.largest";

@@ -105,21 +105,20 @@ function kindOf(name) {
 
 /**
  * Returns what the gateway writes of a moment: a verdict with what it required, an outcome, or a text.
- * @param {string} name
- * @param {string} detail
+ * @param {Moment} moment
  * @returns {import("./gateway_texts.mjs").Part[]}
  */
-export function partsOfDetail(name, detail) {
+export function partsOfDetail({ name, verdict, code = "", detail: own }) {
+  const detail = own ?? "";
   const known = (/** @type {string} */ text) => ({ isKnown: true, text });
   if (name === "end") return [known(sayName("outcome", detail))];
-  const [, verdict, code = "", what] = /^(passed|refused): (?:(?<=refused: )(\w+)(?:; |$))?(.*)$/s.exec(detail) ?? [];
   if (verdict === undefined) return partsOf(detail);
   const verdictText = sayName("verdict.gate", verdict) + say("verdict.between");
-  if (code !== "" && what === "") return [known(verdictText + code)];
-  const each = what.split("; ").map(partsOf);
+  if (code !== "" && detail === "") return [known(verdictText + code)];
+  const each = detail.split("; ").map(partsOf);
   // A requirement may have a semicolon of its own.
-  const isWhole = each.flat().some(({ isKnown }) => !isKnown) && translated(what) !== what;
-  const wants = isWhole ? partsOf(what) : each.flatMap((parts, at) => (at > 0 ? [known(say("list.between")), ...parts] : parts));
+  const isWhole = each.flat().some(({ isKnown }) => !isKnown) && translated(detail) !== detail;
+  const wants = isWhole ? partsOf(detail) : each.flatMap((parts, at) => (at > 0 ? [known(say("list.between")), ...parts] : parts));
   return [known(verdictText + (code === "" ? "" : say("gate.required", { code }))), ...wants];
 }
 
@@ -130,7 +129,8 @@ export function partsOfDetail(name, detail) {
  */
 export function waterfall(timeline, total) {
   const end = Math.max(total, 1, ...timeline.map(({ at_ms: at }) => at));
-  const lines = timeline.map(({ at_ms: at, name, detail, times = 1, until_ms: last = at }, index) => {
+  const lines = timeline.map((moment, index) => {
+    const { at_ms: at, name, verdict, times = 1, until_ms: last = at } = moment;
     const until = last > at ? last : (timeline[index + 1]?.at_ms ?? end);
     const often = times > 1 ? say("timeline.times", { times: count(times), last: duration(last) }) : "";
     const bar = drawing(
@@ -143,11 +143,11 @@ export function waterfall(timeline, total) {
         height: 10,
       }),
     );
-    const what = element("span", {}, often && often + say("verdict.between"), ...nodesOf(partsOfDetail(name, detail ?? "")));
+    const what = element("span", {}, often && often + say("verdict.between"), ...nodesOf(partsOfDetail(moment)));
     const cells = [sayName("moment", name), duration(at), duration(until - at), what, bar];
     return element(
       "tr",
-      { class: detail?.startsWith("refused") || BROKEN.includes(name) ? "broken" : kindOf(name) },
+      { class: verdict === "refused" || BROKEN.includes(name) ? "broken" : kindOf(name) },
       ...cells.map((cell, place) =>
         element(
           place === 0 ? "th" : "td",

@@ -91,7 +91,7 @@ impl PairText {
     /// Formats the sentence that tells how a run ended.
     pub(super) fn format_end(&self, run: &RunLine, counts: &RunCounts) -> Vec<String> {
         let outcome = run.outcome.as_deref().unwrap_or("ended");
-        let failure = describe_end(outcome, run.code.as_deref(), run.message.as_deref());
+        let failure = describe_end(outcome, run, counts);
         let mut text = format!("{} {outcome} after {}", format_run(run.id), format_millis(run.duration_ms));
         if let Some(failure) = &failure {
             text += &format!(": {failure}");
@@ -100,9 +100,11 @@ impl PairText {
         let mut lines = vec![self.paint(style, &escape_text(&text))];
         if outcome != "refused" {
             let indent = " ".repeat(RUN_COLUMNS);
-            for fact in counts.describe_causes(run).into_iter().chain(counts.describe_facts(run)) {
-                let parts = wrap_text(&fact, self.columns.saturating_sub(RUN_COLUMNS));
-                lines.extend(parts.iter().map(|part| format!("{indent}{part}")));
+            let causes = counts.describe_causes(run).into_iter().map(|cause| (TextStyle::Warning, cause));
+            let facts = counts.describe_facts(run).into_iter().map(|fact| (TextStyle::Plain, fact));
+            for (style, text) in causes.chain(facts) {
+                let parts = wrap_text(&text, self.columns.saturating_sub(RUN_COLUMNS));
+                lines.extend(parts.iter().map(|part| self.paint(style, &format!("{indent}{part}"))));
             }
         }
         lines
@@ -172,7 +174,7 @@ impl PairText {
         for held in row.releases.iter().filter_map(|n| earlier.find_held(*n)) {
             add(TextStyle::Dim, "^", &format!("with {held}, which was held until here"));
         }
-        for carried in &row.carried {
+        for carried in row.carried.iter().filter(|_| !row.is_lost()) {
             add(TextStyle::Dim, "=", &format!("{} carried in {}", carried.names.join(", "), carried.location));
         }
         if !row.kept.is_empty() {
@@ -181,7 +183,7 @@ impl PairText {
         if let Some(change) = &row.id_change {
             add(TextStyle::Warning, ".", &describe_id_change(change));
         }
-        if let Some(open) = describe_left_open(row.left_open.iter(), row.is_cut()) {
+        if let Some(open) = describe_left_open(row.left_open.iter(), &row.cause) {
             add(TextStyle::Warning, ".", &open);
         }
         if let Some(note) = &row.note {
@@ -218,7 +220,7 @@ pub(super) fn describe_missed(runs: u64) -> String {
 fn cause_style(cause: &str) -> TextStyle {
     match cause {
         "dropped" | "gateway" => TextStyle::Warning,
-        "same" | "held" | "nothing" | "end" | "mark" => TextStyle::Dim,
+        "same" | "held" | "nothing" | "end" | "left" | "mark" => TextStyle::Dim,
         _ => TextStyle::Plain,
     }
 }
@@ -265,11 +267,15 @@ fn wrap_text(text: &str, columns: usize) -> Vec<String> {
 }
 
 /// Returns what a failure means and what to do; `None` if the run ended as it should.
-fn describe_end(outcome: &str, code: Option<&str>, message: Option<&str>) -> Option<String> {
+fn describe_end(outcome: &str, run: &RunLine, counts: &RunCounts) -> Option<String> {
+    let code = run.code.as_deref();
+    // That the agent shall run again helps nobody if its lines are lost.
+    let lost_end =
+        (code == Some(RejectionKind::UpstreamTruncated.code())).then(|| counts.describe_lost_end()).flatten();
+    let left = (outcome == "client_gone").then(|| counts.describe_leave(run));
     let text = match outcome {
         "finished" => return None,
         "agent_error" => "the agent reported an error",
-        "client_gone" => "the client closed the connection before the run ended",
         "unread" => "no client requested the events of the run in time",
         "drained" => "the gateway shut down, or the run ended without a last event",
         "expired" => "the caller's credential expired during the run",
@@ -279,7 +285,7 @@ fn describe_end(outcome: &str, code: Option<&str>, message: Option<&str>) -> Opt
         "gateway_error" => "the gateway had an internal error",
         _ => "",
     };
-    let text = message.unwrap_or(text);
+    let text = lost_end.as_deref().or(left.as_deref()).or(run.message.as_deref()).unwrap_or(text);
     Some(match code {
         Some(code) if !text.is_empty() => format!("{code}: {text}"),
         code => code.unwrap_or(text).to_owned(),

@@ -3,7 +3,8 @@
 use super::super::output::with_plural;
 use super::super::run_line::{RunLine, WaitLine};
 use super::tap_line::{CountLine, EventLine, IdChangeLine, LeftOpenLine, RowLine};
-use crate::event::{EventLoss, EventRepair};
+use crate::error::RejectionKind;
+use crate::event::{EventLoss, EventRepair, EventType};
 use std::collections::BTreeMap;
 
 /// Size from which an event is named at the end of its run.
@@ -15,33 +16,58 @@ pub(super) const LONG_WAIT_MS: u64 = 1_000;
 /// Held events that are remembered.
 const MAX_HELD: usize = 256;
 
-/// Items without an end that are named at the end of their run.
+/// Items without an end, and kinds of repairs and losses, that are named at the end of their run.
 const MAX_NAMED: usize = 3;
+
+/// Repairs or losses of one kind.
+#[derive(Clone, Debug, Default)]
+pub(super) struct KindCount {
+    count: u64,
+    help: String,
+}
 
 /// Repairs and losses of a run.
 #[derive(Debug, Default)]
 pub(super) struct RunCounts {
-    repairs: BTreeMap<String, u64>,
-    losses: BTreeMap<String, u64>,
+    repairs: BTreeMap<String, KindCount>,
+    losses: BTreeMap<String, KindCount>,
+    /// the row in which the agent ended the run, if it is lost for a byte order mark
+    lost_end: Option<u64>,
+    /// the row in which the agent began another run
+    next_run: Option<u64>,
     /// bytes and type of the largest event of the agent
     largest: (usize, String),
     /// held events that the client has not got yet, by row
     held: BTreeMap<u64, String>,
-    /// the longest wait for a row, and how the row is named; empty where the gateway ended the run
-    longest_wait: (WaitLine, String),
+    /// the longest wait for a row
+    longest_wait: LongestWait,
     last_ms: u64,
     /// the first id that the agent changed
     id_change: Option<IdChangeLine>,
-    /// items that the agent did not end, and whether the run was cut before it could
+    /// items that the agent did not end, and the cause of the row where it should have
     left_open: Vec<LeftOpenLine>,
-    is_cut: bool,
+    end_cause: String,
+}
+
+/// A wait, and the row with which it ended.
+#[derive(Clone, Debug, Default)]
+struct LongestWait {
+    time: WaitLine,
+    /// how the row is named
+    kind: String,
+    cause: String,
+    is_first: bool,
 }
 
 impl RunCounts {
     pub(super) fn add(&mut self, row: &RowLine) {
-        let mut count = |counts: fn(&mut RunCounts) -> &mut BTreeMap<String, u64>, found: &[CountLine]| {
+        let mut count = |counts: fn(&mut RunCounts) -> &mut BTreeMap<String, KindCount>, found: &[CountLine]| {
             for one in found {
-                *counts(self).entry(one.label.clone()).or_default() += 1;
+                let kind = counts(self).entry(one.label.clone()).or_default();
+                kind.count += 1;
+                if kind.help.is_empty() {
+                    kind.help.clone_from(&one.help);
+                }
             }
         };
         count(|own| &mut own.repairs, &row.repairs);
@@ -51,19 +77,30 @@ impl RunCounts {
         {
             self.largest = (data.len(), kind.clone().unwrap_or_default());
         }
+        let has_loss = |loss: EventLoss| row.losses.iter().any(|own| own.label == loss.label());
+        if has_loss(EventLoss::MarkedLine) && row.has_type(EventType::RunFinished) {
+            self.lost_end.get_or_insert(row.n);
+        }
+        if has_loss(EventLoss::AfterTerminal) && row.has_type(EventType::RunStarted) {
+            self.next_run.get_or_insert(row.n);
+        }
         let wait = WaitLine { from_ms: self.last_ms, until_ms: row.at_ms.max(self.last_ms) };
         self.last_ms = wait.until_ms;
-        if wait.length_ms() > self.longest_wait.0.length_ms().max(LONG_WAIT_MS) {
+        if wait.length_ms() > self.longest_wait.time.length_ms().max(LONG_WAIT_MS) {
             let kind = row.agent.as_ref().or(row.client.first()).and_then(|event| event.kind.as_deref());
-            let kind = if row.is_cut() { "" } else { kind.unwrap_or(&row.cause) };
-            self.longest_wait = (wait, kind.to_owned());
+            self.longest_wait = LongestWait {
+                time: wait,
+                kind: kind.unwrap_or(&row.cause).to_owned(),
+                cause: row.cause.clone(),
+                is_first: row.n == 1 && row.agent.is_some(),
+            };
         }
         if self.id_change.is_none() {
             self.id_change.clone_from(&row.id_change);
         }
         if self.left_open.is_empty() {
             self.left_open.clone_from(&row.left_open);
-            self.is_cut = row.is_cut();
+            self.end_cause.clone_from(&row.cause);
         }
         if let (Some(agent), true) = (&row.agent, row.cause == "held" && self.held.len() < MAX_HELD) {
             let kind = agent.kind.as_deref().unwrap_or("an event");
@@ -81,7 +118,7 @@ impl RunCounts {
     }
 
     fn repaired(&self, kind: EventRepair) -> u64 {
-        self.repairs.get(kind.label()).copied().unwrap_or(0)
+        self.repairs.get(kind.label()).map_or(0, |kind| kind.count)
     }
 
     /// Returns whether items had no start while others, that were started, had no end: mostly the same ones, under
@@ -92,11 +129,11 @@ impl RunCounts {
         opened > 0 && (is_left_open || self.losses.contains_key(EventLoss::StrayBoundary.label()))
     }
 
-    pub(super) const fn repairs(&self) -> &BTreeMap<String, u64> {
+    pub(super) const fn repairs(&self) -> &BTreeMap<String, KindCount> {
         &self.repairs
     }
 
-    pub(super) const fn losses(&self) -> &BTreeMap<String, u64> {
+    pub(super) const fn losses(&self) -> &BTreeMap<String, KindCount> {
         &self.losses
     }
 
@@ -108,10 +145,17 @@ impl RunCounts {
     /// Describes what the agent did wrong, if it is known, each cause in one sentence.
     pub(super) fn describe_causes(&self, run: &RunLine) -> Vec<String> {
         let mut causes: Vec<_> = run.refusal.iter().map(|answer| format!("the agent's answer: {answer}")).collect();
-        if let Some(lines) = self.losses.get(EventLoss::MarkedLine.label()) {
-            let lines = with_plural(*lines, "line");
+        if let Some(KindCount { count, .. }) = self.losses.get(EventLoss::MarkedLine.label()) {
             causes.push(format!(
-                "{lines} of the agent with a byte order mark (U+FEFF), which only the first may have: lost"
+                "{} of the agent with a byte order mark (U+FEFF), which only the first may have: the client got nothing of \
+                 it; remove the mark from what writes the agent's lines",
+                with_plural(*count, "line")
+            ));
+        }
+        if let Some(n) = self.next_run {
+            causes.push(format!(
+                "the agent began another run behind {} (row {n}): the client got nothing of it",
+                EventType::RunFinished.wire()
             ));
         }
         if self.is_foreign(run.events_in) {
@@ -132,22 +176,25 @@ impl RunCounts {
         let is_other = |open: &&LeftOpenLine| {
             self.id_change.as_ref().is_none_or(|change| ![&change.before, &change.after].contains(&&open.id))
         };
-        causes.extend(describe_left_open(self.left_open.iter().filter(is_other), self.is_cut));
+        causes.extend(describe_left_open(self.left_open.iter().filter(is_other), &self.end_cause));
         causes
     }
 
     /// Describes how the run went.
     pub(super) fn describe_facts(&self, run: &RunLine) -> Vec<String> {
-        let first = match run.first_event_ms {
-            Some(first) => format!("the first after {}", format_millis(first)),
-            None => "none reached the client".to_owned(),
-        };
-        let events = with_plural(run.events_in, "event");
-        let mut facts = vec![format!("{events} of the agent, {} for the client, {first}", run.events_out)];
-        facts.extend(list_counts("repaired", &self.repairs));
-        facts.extend(list_counts("lost", &self.losses));
-        let (wait, kind) = &self.longest_wait;
-        facts.extend(describe_wait(*wait, kind, &run.client_waits));
+        let mut facts = Vec::new();
+        if run.events_in + run.events_out > 0 {
+            let first = match run.first_event_ms {
+                Some(first) => format!("the first after {}", format_millis(first)),
+                None => "none reached the client".to_owned(),
+            };
+            let events = with_plural(run.events_in, "event");
+            facts.push(format!("{events} of the agent, {} for the client, {first}", run.events_out));
+        }
+        // The causes have that of marked lines.
+        facts.extend(list_counts("lost", &self.losses, EventLoss::MarkedLine.label()));
+        facts.extend(list_counts("repaired", &self.repairs, ""));
+        facts.extend(self.describe_wait(run));
         if let (bytes @ 1.., kind) = &self.largest {
             // Of an event that was not kept, the row has the beginning.
             let least = if run.missed_bytes > 0 { "at least " } else { "" };
@@ -166,20 +213,54 @@ impl RunCounts {
         }
         facts
     }
-}
 
-/// Names the party for which the gateway waited longest.
-fn describe_wait(wait: WaitLine, kind: &str, client_waits: &[WaitLine]) -> Option<String> {
-    let length = wait.length_ms();
-    let for_client: u64 = client_waits.iter().map(|own| wait.common_ms(*own)).sum();
-    (length > 0).then(|| match 2 * for_client >= length {
-        true if kind.is_empty() => format!("the client did not read for {} before the end", format_millis(length)),
-        true => format!("the client did not read for {} before {kind}", format_millis(length)),
-        false if kind.is_empty() => {
-            format!("the agent sent nothing for {}, then the gateway ended the run", format_millis(length))
+    /// Names the party for which the gateway waited longest.
+    fn describe_wait(&self, run: &RunLine) -> Option<String> {
+        let LongestWait { time, kind, cause, is_first } = &self.longest_wait;
+        let length = time.length_ms();
+        let shown = format_millis(length);
+        let is_end = matches!(cause.as_str(), "gateway" | "end" | "left");
+        match self.is_wait_for_client(run) {
+            _ if length == 0 => None,
+            true if is_end => Some(format!("the client did not read for {shown} before the end")),
+            true => Some(format!("the client did not read for {shown} before {kind}")),
+            // The first line of the end has it.
+            false if cause == "left" => None,
+            false if is_end => Some(format!("the agent sent nothing for {shown}, then the gateway ended the run")),
+            false if *is_first => Some(format!("the agent took {shown} to its first event")),
+            false => Some(format!("the agent sent nothing for {shown} before {kind}")),
         }
-        false => format!("the agent sent nothing for {} before {kind}", format_millis(length)),
-    })
+    }
+
+    fn is_wait_for_client(&self, run: &RunLine) -> bool {
+        let time = self.longest_wait.time;
+        let for_client: u64 = run.client_waits.iter().map(|own| time.common_ms(*own)).sum();
+        2 * for_client >= time.length_ms()
+    }
+
+    /// Describes how the client left.
+    pub(super) fn describe_leave(&self, run: &RunLine) -> String {
+        let wait = &self.longest_wait;
+        match wait.cause == "left" && !self.is_wait_for_client(run) {
+            true => format!(
+                "the client closed the connection after the agent had sent nothing for {}",
+                format_millis(wait.time.length_ms())
+            ),
+            false => "the client closed the connection before the run ended".to_owned(),
+        }
+    }
+
+    /// Describes why the agent's body ended without the end of the run, if the gateway lost that.
+    pub(super) fn describe_lost_end(&self) -> Option<String> {
+        self.losses.get(EventLoss::MarkedLine.label())?;
+        Some(match self.lost_end {
+            Some(n) => format!(
+                "the agent sent {} in a line with a byte order mark, which is lost (row {n})",
+                EventType::RunFinished.wire()
+            ),
+            None => RejectionKind::UpstreamTruncated.text().to_owned(),
+        })
+    }
 }
 
 pub(super) fn describe_id_change(change: &IdChangeLine) -> String {
@@ -190,11 +271,12 @@ pub(super) fn describe_id_change(change: &IdChangeLine) -> String {
 }
 
 /// Describes what the agent did not end; `None` without any.
-pub(super) fn describe_left_open<'a>(open: impl Iterator<Item = &'a LeftOpenLine>, is_cut: bool) -> Option<String> {
+pub(super) fn describe_left_open<'a>(open: impl Iterator<Item = &'a LeftOpenLine>, cause: &str) -> Option<String> {
     let mut named: Vec<_> = open
-        .map(|LeftOpenLine { item, id, name }| {
+        .map(|LeftOpenLine { item, id, name, lacks }| {
             let name = name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
-            format!("the {item} `{id}`{name}")
+            let result = if lacks == "result" { ", which has no result" } else { "" };
+            format!("the {item} `{id}`{name}{result}")
         })
         .collect();
     if let more @ 1.. = named.len().saturating_sub(MAX_NAMED) {
@@ -202,15 +284,23 @@ pub(super) fn describe_left_open<'a>(open: impl Iterator<Item = &'a LeftOpenLine
         named.push(format!("and {more} more"));
     }
     let named = if named.is_empty() { return None } else { named.join(", ") };
-    Some(match is_cut {
-        true => format!("still open when the run was cut: {named}"),
-        false => format!("the agent never ended {named}"),
+    Some(match cause {
+        "left" => format!("still open when the client left: {named}"),
+        "gateway" | "end" => format!("still open when the run was cut: {named}"),
+        _ => format!("the agent never ended {named}"),
     })
 }
 
-fn list_counts(verb: &str, counts: &BTreeMap<String, u64>) -> Option<String> {
-    let listed: Vec<_> = counts.iter().map(|(label, count)| format!("{label} ×{count}")).collect();
-    (!listed.is_empty()).then(|| format!("{verb}: {}", listed.join(" ")))
+/// Describes the kinds but one.
+fn list_counts(verb: &str, counts: &BTreeMap<String, KindCount>, without: &str) -> Vec<String> {
+    let kinds = counts.iter().filter(|(label, _)| *label != without);
+    let mut lines: Vec<_> =
+        kinds.map(|(label, KindCount { count, help })| format!("{verb} {label} ×{count}: {help}")).collect();
+    if let more @ 1.. = lines.len().saturating_sub(MAX_NAMED) {
+        lines.truncate(MAX_NAMED);
+        lines.push(format!("{verb}: {more} more kinds, see the rows"));
+    }
+    lines
 }
 
 fn format_size(bytes: usize) -> String {
@@ -221,7 +311,8 @@ fn format_size(bytes: usize) -> String {
 pub(super) fn format_millis(millis: u64) -> String {
     match millis {
         0..1_000 => format!("{millis}ms"),
-        1_000..100_000 => format!("{}.{:02}s", millis / 1_000, millis % 1_000 / 10),
-        _ => format!("{}m{:02}s", millis / 60_000, millis / 1_000 % 60),
+        // Rounded, as on the page.
+        1_000..99_950 => format!("{}.{:02}s", (millis + 5) / 1_000, (millis + 5) % 1_000 / 10),
+        _ => format!("{}m{:02}s", (millis + 500) / 60_000, (millis + 500) / 1_000 % 60),
     }
 }

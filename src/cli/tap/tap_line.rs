@@ -1,6 +1,7 @@
 //! The lines of the gateway's tap, and the choice among them.
 
 use super::super::run_line::RunLine;
+use crate::event::EventType;
 use crate::inspect::matches_glob;
 use serde::Deserialize;
 
@@ -28,6 +29,9 @@ pub(super) struct RowLine {
     pub(super) at_ms: u64,
     pub(super) agent: Option<EventLine>,
     pub(super) client: Vec<EventLine>,
+    /// types of the canonical events between them
+    #[serde(default)]
+    pub(super) canonical: Vec<String>,
     pub(super) cause: String,
     #[serde(default)]
     pub(super) carried: Vec<CarriedLine>,
@@ -52,9 +56,15 @@ pub(super) struct RowLine {
 }
 
 impl RowLine {
-    /// Returns whether the run ended here without the agent's own last event.
-    pub(super) fn is_cut(&self) -> bool {
-        matches!(self.cause.as_str(), "gateway" | "end")
+    /// Returns whether the agent's event is of this type, by its own or its canonical name.
+    pub(super) fn has_type(&self, kind: EventType) -> bool {
+        let own = self.agent.iter().filter_map(|event| event.kind.as_deref());
+        own.chain(self.canonical.iter().map(String::as_str)).any(|own| own == kind.wire())
+    }
+
+    /// Returns whether nothing carries what the agent's event has.
+    pub(super) fn is_lost(&self) -> bool {
+        self.cause == "dropped" && !self.losses.iter().any(|loss| loss.label.ends_with("_not_shown"))
     }
 }
 
@@ -85,6 +95,9 @@ pub(super) struct LeftOpenLine {
     pub(super) id: String,
     /// of the tool
     pub(super) name: Option<String>,
+    /// `end`, or `result` of a call that has its end
+    #[serde(default)]
+    pub(super) lacks: String,
 }
 
 /// Members that are carried in a place of their own.

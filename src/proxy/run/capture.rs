@@ -1,6 +1,5 @@
 //! Records the steps, the counts and the end of a run in its capture, if it has one.
 
-use super::super::agent_response::ANSWERED;
 use super::super::deadlines::now_millis;
 use super::super::run_record::RunRecord;
 use crate::error::{Rejection, RejectionKind};
@@ -18,6 +17,14 @@ impl OptionalCapture {
         if let Some(capture) = &self.0 {
             capture.record_step(now_millis(), step());
         }
+    }
+
+    pub(super) fn failure(&self, rejection: &Rejection) {
+        let Some(capture) = &self.0 else { return };
+        // The agent's own text could be what the route redacts.
+        let is_hidden = capture.is_redacted() && rejection.agent_answer.is_some();
+        let message = if is_hidden { rejection.kind.text() } else { rejection.message() };
+        self.step(|| CaptureStep::Failed(Box::new((rejection.kind.code().to_owned(), message.to_owned()))));
     }
 
     pub(super) fn moment(&self, name: &'static str, detail: impl FnOnce() -> Option<String>) {
@@ -56,6 +63,8 @@ impl OptionalCapture {
             bytes_out: summary.bytes_written,
             repairs: summary.totals.repairs,
             losses: summary.totals.losses,
+            repair_kinds: summary.totals.repair_kinds,
+            loss_kinds: summary.totals.loss_kinds,
             looks_like: summary.totals.foreign_dialect,
             // The capture begins before the gates.
             first_event: summary.first_event.map(|after| after + capture.delay(record.started_at)),
@@ -73,25 +82,20 @@ impl OptionalCapture {
             (Some(rejection), _) if rejection.kind == RejectionKind::UpstreamDialect => {
                 (Some(rejection.kind.code().to_owned()), rejection.logged_cause().map(str::to_owned))
             }
+            (Some(rejection), _) if capture.is_redacted() && rejection.agent_answer.is_some() => {
+                let message = format!("{} {}", rejection.kind.text(), rejection.hint());
+                (Some(rejection.kind.code().to_owned()), Some(message))
+            }
             (Some(rejection), _) => (Some(rejection.kind.code().to_owned()), Some(rejection.message_and_hint())),
             // The agent's message may contain text that the route redacts.
             (None, Some(error)) => (error.code.clone(), (!capture.is_redacted()).then(|| error.message.clone())),
             (None, None) => (None, None),
         };
-        let refusal = rejection.and_then(find_agent_answer).filter(|_| !capture.is_redacted());
+        let refusal = rejection.and_then(|own| own.agent_answer.as_deref());
         if let Some(answer) = refusal {
             capture.timeline().record("responded", Some(answer.to_owned()));
             capture.record_refusal(answer);
         }
         capture.record_end(outcome.label(), code, message);
     }
-}
-
-/// Returns how the agent refused the request, in its own words as far as they are logged: masked, and bounded.
-fn find_agent_answer(rejection: &Rejection) -> Option<&str> {
-    let cause = rejection.cause.as_deref()?;
-    if rejection.kind == RejectionKind::UpstreamContentType {
-        return Some(cause);
-    }
-    cause.strip_prefix(ANSWERED)?.strip_prefix(' ')
 }

@@ -42,7 +42,7 @@ impl RunTask {
             Some(_) if abort => self.output.abort(),
             Some(rejection) => {
                 let (code, message) = (rejection.kind.code(), rejection.message());
-                self.capture.step(|| CaptureStep::Failed(Box::new((code.to_owned(), message.to_owned()))));
+                self.capture.failure(rejection);
                 self.stream.fail(code, message, now_millis(), &mut self.out);
                 self.flush_final().await;
             }
@@ -54,7 +54,11 @@ impl RunTask {
             None => {}
         }
         if outcome == RunOutcome::AgentError {
-            self.context.record.summary.agent_error = self.stream.take_agent_error();
+            let mut error = self.stream.take_agent_error();
+            if let (Some(error), Some(redaction)) = (&mut error, &self.context.redaction) {
+                error.message = redaction.redact_text(&error.message);
+            }
+            self.context.record.summary.agent_error = error;
         }
         // Also counts what was read without producing an event for the client.
         self.capture.types(self.stream.report_mut());

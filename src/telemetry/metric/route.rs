@@ -145,8 +145,12 @@ fn nonzero_bits(counts: &[u32]) -> u32 {
 }
 
 fn join_labels(bits: u32, labels: impl Iterator<Item = &'static str>) -> Option<String> {
-    let labels = labels.enumerate().filter(|(index, _)| bits >> index & 1 == 1);
-    (bits != 0).then(|| labels.map(|(_, label)| label).collect::<Vec<_>>().join(", "))
+    (bits != 0).then(|| select_labels(bits, labels).join(", "))
+}
+
+/// Returns the labels whose bits are set.
+pub(crate) fn select_labels(bits: u32, labels: impl Iterator<Item = &'static str>) -> Vec<&'static str> {
+    labels.enumerate().filter(|(index, _)| bits >> index & 1 == 1).map(|(_, label)| label).collect()
 }
 
 impl RouteMetrics {

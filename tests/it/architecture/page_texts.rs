@@ -12,6 +12,7 @@ const SHOWN_FILES: &[(&str, &[&str])] = &[
     ("src/dialect/mapped/frame_trace.rs", &["{} = {}{}"]),
     ("src/inspect/aligner.rs", &[]),
     ("src/inspect/captured_run.rs", &[]),
+    ("src/inspect/row.rs", &[]),
     ("src/policy/auth/mod.rs", &[]),
     (
         "src/policy/authorize.rs",

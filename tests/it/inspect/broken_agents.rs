@@ -1,10 +1,11 @@
 //! The cause of a broken run is named by the gateway where it knows it.
 
-use super::super::support::agent::Agent;
-use super::super::support::client::post_run;
-use super::super::support::sse::{HEAD, complete_run};
+use super::super::support::agent::{Agent, Step, write};
+use super::super::support::client::{Client, INPUT, post, post_run};
+use super::super::support::sse::{FINISHED, HEAD, STARTED, complete_run};
 use super::timelines::last_timeline;
 use super::{RunDir, start};
+use serde_json::json;
 
 #[tokio::test]
 async fn names_the_dialect_that_an_agent_of_another_dialect_speaks() {
@@ -55,7 +56,28 @@ async fn has_the_words_with_which_an_agent_refused() {
             "",
             Some("401 Unauthorized (WWW-Authenticate: Negotiate)"),
         ),
-        (refusal("401 Unauthorized", challenge, "application/json", expired), ", redact: [\"/x/\"]", None),
+        (
+            refusal("401 Unauthorized", challenge, "application/json", expired),
+            ", agent_errors: pass, redact: [\"/expired/\", \"/in(valid)?_token/\"]",
+            Some(
+                "401 Unauthorized (WWW-Authenticate: Bearer realm=\"a\", error=\"***\"): The access token ***, key ***",
+            ),
+        ),
+        (
+            refusal("401 Unauthorized", "", "application/json", expired),
+            ", redact: [error.message]",
+            Some("401 Unauthorized: ***"),
+        ),
+        (
+            refusal("200 OK", "", "text/html", "<title>Sign in - SSO</title>"),
+            "",
+            Some("content type \"text/html\", status 200 OK: page \"Sign in - SSO\""),
+        ),
+        (
+            refusal("503 Service Unavailable", "", "application/json", r#"{"weird":{"reason":"quota"}}"#),
+            "",
+            Some(r#"503 Service Unavailable: {"weird":{"reason":"quota"}}"#),
+        ),
     ] {
         let agent = Agent::with_response(response);
         let run_dir = RunDir::new();
@@ -64,6 +86,7 @@ async fn has_the_words_with_which_an_agent_refused() {
         post_run(gateway.data, "/chat").await;
         let run = run_dir.last_run().await;
         assert_eq!(run["refusal"].as_str(), expected, "{run}");
+        assert!(redact.is_empty() || !run.to_string().contains("expired"), "{run}");
         let timeline = last_timeline(&run_dir).await;
         let answered = timeline.iter().find(|moment| moment["name"] == "responded").map(|moment| &moment["detail"]);
         let shown = answered.and_then(|detail| detail.as_str()).map(|detail| detail.trim_end_matches('…'));
@@ -72,4 +95,67 @@ async fn has_the_words_with_which_an_agent_refused() {
             "{timeline:?}"
         );
     }
+}
+
+/// A call that hangs has no end, or, if the agent runs the tool itself, no result.
+#[tokio::test]
+async fn names_the_call_and_the_silence_in_which_a_client_left() {
+    let start_call = "data: {\"type\":\"TOOL_CALL_START\",\"toolCallId\":\"c1\",\"toolCallName\":\"weather\"}\n\n";
+    let end_call = "data: {\"type\":\"TOOL_CALL_END\",\"toolCallId\":\"c1\"}\n\n";
+    let result =
+        "data: {\"type\":\"TOOL_CALL_RESULT\",\"messageId\":\"m1\",\"toolCallId\":\"c1\",\"content\":\"sun\"}\n\n";
+    let chunk = "data: {\"type\":\"TEXT_MESSAGE_CHUNK\",\"messageId\":\"m2\",\"delta\":\"It\"}\n\n";
+    let text = "data: {\"type\":\"TEXT_MESSAGE_START\",\"messageId\":\"m2\",\"role\":\"assistant\"}\n\n";
+    for (events, expected) in [
+        (start_call.to_owned(), json!([{"item": "call", "id": "c1", "name": "weather", "lacks": "end", "n": 2}])),
+        (
+            start_call.to_owned() + end_call,
+            json!([{"item": "call", "id": "c1", "name": "weather", "lacks": "result", "n": 2}]),
+        ),
+        (start_call.to_owned() + end_call + result, json!(null)),
+        // The agent goes on without one.
+        (start_call.to_owned() + end_call + chunk, json!(null)),
+        (
+            start_call.to_owned() + end_call + text,
+            json!([{"item": "message", "id": "m2", "name": null, "lacks": "end", "n": 4}]),
+        ),
+    ] {
+        let agent =
+            Agent::with_script(vec![Step::Read, write(HEAD.to_owned() + STARTED + &events), Step::WaitForClose]);
+        let run_dir = RunDir::new();
+        let gateway = start(&agent, &run_dir, "", "client: ag-ui, agent: ag-ui, inspect: events").await;
+        let mut client = Client::connect(gateway.data).await;
+        client.send(post("/chat", "", INPUT)).await;
+        client.read_until("TOOL_CALL_START").await;
+        tokio::time::sleep(std::time::Duration::from_millis(1_200)).await;
+        client.reset();
+        let run = run_dir.last_run().await;
+        assert_eq!(run["outcome"], "client_gone", "{run}");
+        let silence = &run["silence"];
+        let length = silence["until_ms"].as_u64().zip(silence["from_ms"].as_u64()).map(|(until, from)| until - from);
+        assert!(length.is_some_and(|length| length >= 1_000), "{run}");
+        let rows = run_dir.lines(&format!("/inspect/v1/runs/{}/rows", run["id"]));
+        let last = rows.last().expect("rows");
+        assert_eq!(
+            (&last["cause"], &last["left_open"], &last["agent"]),
+            (&json!("left"), &expected, &json!(null)),
+            "{last}"
+        );
+        assert!(last["at_ms"].as_u64() >= silence["until_ms"].as_u64(), "{last}");
+    }
+}
+
+#[tokio::test]
+async fn lists_the_kinds_of_losses_wherever_in_the_stream_they_are() {
+    let text = |delta: &str| {
+        format!("data: {{\"type\":\"TEXT_MESSAGE_CHUNK\",\"messageId\":\"m\",\"delta\":\"{delta}\"}}\n\n")
+    };
+    let body = HEAD.to_owned() + STARTED + &text("a") + "\u{feff}" + &text("b") + FINISHED;
+    let agent = Agent::with_response(body);
+    let run_dir = RunDir::new();
+    let gateway = start(&agent, &run_dir, "", "client: ag-ui, agent: ag-ui, inspect: events").await;
+    post_run(gateway.data, "/chat").await;
+    let run = run_dir.last_run().await;
+    assert_eq!((&run["loss_names"], &run["body_form"]), (&json!(["marked_line"]), &json!(null)), "{run}");
+    assert_eq!(run["silence"], json!(null), "{run}");
 }

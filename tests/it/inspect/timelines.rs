@@ -18,10 +18,10 @@ async fn names_the_check_that_refused_a_request_that_passed_the_gates() {
     let run_dir = RunDir::new();
     let gateway = start(&agent, &run_dir, "", "client: ag-ui, agent: ag-ui, inspect: events").await;
     assert_eq!(send_request(gateway.data, post("/chat", "", "{bad")).await.status, 400);
-    let refused = |moment: &&Value| moment["detail"].as_str().is_some_and(|detail| detail.starts_with("refused: "));
+    let refused = |moment: &&Value| moment["verdict"] == "refused";
     let timeline = last_timeline(&run_dir).await;
     let [check] = *timeline.iter().filter(refused).collect::<Vec<_>>() else { panic!("{timeline:?}") };
-    assert_eq!((&check["name"], &check["detail"]), (&"request check".into(), &"refused: invalid_request".into()));
+    assert_eq!((&check["name"], &check["code"]), (&"request check".into(), &"invalid_request".into()));
 }
 
 /// The gateway reads nothing while it waits for a client, so the agent is not silent then.

@@ -37,7 +37,7 @@ fn reasons_stand_below_their_row() {
     let count = |label: &str| CountLine { label: label.to_owned(), help: "Why.".to_owned(), ..CountLine::default() };
     let row = RowLine {
         at_ms: 9,
-        cause: "dropped".to_owned(),
+        cause: "changed".to_owned(),
         carried: vec![CarriedLine { names: vec!["a".to_owned(), "b".to_owned()], location: "metadata".to_owned() }],
         repairs: vec![count("closed"), count("closed")],
         losses: vec![count("unknown")],
@@ -47,7 +47,7 @@ fn reasons_stand_below_their_row() {
     assert_eq!(
         format_with(80, &row),
         "\
-#7        9ms                              dropped
+#7        9ms                              changed
               + repaired closed ×2: Why.
               - lost unknown: Why.
               = a, b carried in metadata
@@ -126,6 +126,97 @@ fn the_end_names_the_party_that_was_slow() {
     assert!(text.iter().any(|line| line.trim() == ended), "{text:?}");
 }
 
+/// The causes that a person would not find in what follows from them.
+#[test]
+fn the_end_names_a_byte_order_mark_and_a_second_run_before_what_follows_from_them() {
+    let lost = |n: u64, kind: &str, loss: &str| {
+        let loss = CountLine { label: loss.to_owned(), help: "Why.".to_owned(), ..CountLine::default() };
+        RowLine { n, agent: Some(event(kind, "{}")), losses: vec![loss], ..RowLine::default() }
+    };
+    let texts = PairText { columns: 300, colored: false, side: TapSide::Both };
+    let end = |rows: &[RowLine], code: Option<&str>| {
+        let mut counts = RunCounts::default();
+        rows.iter().for_each(|row| counts.add(row));
+        let outcome = Some(if code.is_some() { "upstream_error" } else { "finished" }.to_owned());
+        let message =
+            code.map(|_| "The agent's stream ended before its run did. Run it again; see its log.".to_owned());
+        let run = RunLine { outcome, code: code.map(str::to_owned), message, ..RunLine::default() };
+        texts.format_end(&run, &counts)
+    };
+    let (text, finished) = (lost(3, "TEXT", "marked_line"), lost(5, "RUN_FINISHED", "marked_line"));
+    let lines = end(&[text.clone(), finished], Some("upstream_truncated"));
+    assert_eq!(
+        lines,
+        [
+            "#0 upstream_error after 0ms: upstream_truncated: the agent sent RUN_FINISHED in a line with a byte order mark, \
+             which is lost (row 5)",
+            "     2 lines of the agent with a byte order mark (U+FEFF), which only the first may have: the client got nothing \
+             of it; remove the mark from what writes the agent's lines",
+        ]
+    );
+    let lines = end(&[text], Some("upstream_truncated"));
+    assert_eq!(
+        lines[0],
+        "#0 upstream_error after 0ms: upstream_truncated: The agent's stream ended before its run did."
+    );
+    // Another cause keeps its advice.
+    let lines = end(&[lost(3, "TEXT", "marked_line")], Some("upstream_reset"));
+    assert!(lines[0].ends_with("Run it again; see its log."), "{lines:?}");
+    let late = [lost(6, "RUN_STARTED", "after_terminal"), lost(7, "TEXT", "after_terminal")];
+    let another = "     the agent began another run behind RUN_FINISHED (row 6): the client got nothing of it";
+    assert_eq!(end(&late, None)[1..], [another, "     lost after_terminal ×2: Why."]);
+    assert_eq!(end(&late[1..], None)[1..], ["     lost after_terminal ×1: Why."]);
+}
+
+#[test]
+fn the_end_names_the_silence_after_which_the_client_left() {
+    let texts = PairText { columns: 300, colored: false, side: TapSide::Both };
+    let end = |at_ms: u64, client_waits: &[(u64, u64)]| {
+        let mut counts = RunCounts::default();
+        counts.add(&RowLine { n: 1, at_ms: 20, agent: Some(event("A", "{}")), ..RowLine::default() });
+        let open = |id: &str, lacks: &str| LeftOpenLine {
+            item: "call".to_owned(),
+            id: id.to_owned(),
+            name: Some("weather".to_owned()),
+            lacks: lacks.to_owned(),
+        };
+        let left_open = vec![open("c1", "end"), open("c2", "result")];
+        counts.add(&RowLine { n: 2, at_ms, cause: "left".to_owned(), left_open, ..RowLine::default() });
+        let client_waits = client_waits.iter().map(|&(from_ms, until_ms)| WaitLine { from_ms, until_ms }).collect();
+        let run = RunLine { outcome: Some("client_gone".to_owned()), client_waits, ..RunLine::default() };
+        texts.format_end(&run, &counts)
+    };
+    let open =
+        "     still open when the client left: the call `c1` (weather), the call `c2` (weather), which has no result";
+    let silent =
+        "#0 client_gone after 0ms: the client closed the connection after the agent had sent nothing for 42.00s";
+    assert_eq!(end(42_020, &[]), [silent, open]);
+    let left = "#0 client_gone after 0ms: the client closed the connection before the run ended";
+    assert_eq!(end(900, &[]), [left, open]);
+    let slow = "     the client did not read for 42.00s before the end";
+    assert_eq!(end(42_020, &[(100, 42_000)]), [left, open, slow]);
+}
+
+#[test]
+fn the_end_names_a_late_first_event_as_such() {
+    let mut counts = RunCounts::default();
+    counts.add(&RowLine { n: 1, at_ms: 6_001, agent: Some(event("A", "{}")), ..RowLine::default() });
+    let run = RunLine { outcome: Some("finished".to_owned()), ..RunLine::default() };
+    let lines = PairText { columns: 90, colored: false, side: TapSide::Both }.format_end(&run, &counts);
+    assert_eq!(lines[1], "     the agent took 6.00s to its first event");
+}
+
+#[test]
+fn nothing_of_a_lost_row_is_carried() {
+    let format = |label: &str| {
+        let losses = vec![CountLine { label: label.to_owned(), ..CountLine::default() }];
+        let carried = vec![CarriedLine { names: vec!["a".to_owned()], location: "metadata".to_owned() }];
+        format_with(80, &RowLine { cause: "dropped".to_owned(), losses, carried, ..RowLine::default() })
+    };
+    assert!(!format("after_terminal").contains("carried"), "{}", format("after_terminal"));
+    assert!(format("activity_not_shown").contains("= a carried in metadata"));
+}
+
 #[test]
 fn the_end_says_that_ids_change_only_if_started_items_are_left_open() {
     let found = |label: &str| CountLine { label: label.to_owned(), ..CountLine::default() };
@@ -170,6 +261,7 @@ fn the_end_names_what_the_agent_left_open_before_how_much_it_sent() {
         item: if name.is_some() { "call" } else { "message" }.to_owned(),
         id: id.to_owned(),
         name: name.map(str::to_owned),
+        lacks: "end".to_owned(),
     };
     let row = RowLine { left_open: vec![open("c7", Some("weather")), open("m1", None)], ..RowLine::default() };
     let texts = PairText { columns: 90, colored: false, side: TapSide::Both };
@@ -182,7 +274,7 @@ fn the_end_names_what_the_agent_left_open_before_how_much_it_sent() {
     let ids = IdChangeLine { before: "m1".to_owned(), after: "m2".to_owned() };
     counts.add(&RowLine { id_change: Some(ids), ..RowLine::default() });
     let text = texts.format_end(&RunLine::default(), &counts).join("\n");
-    assert!(text.contains(&format!("{call}\n")), "{text}");
+    assert!(text.ends_with(call), "{text}");
     let mut counts = RunCounts::default();
     let left_open = ["a", "b", "c", "d", "e"].map(|id| open(id, None)).into();
     counts.add(&RowLine { left_open, cause: "gateway".to_owned(), ..RowLine::default() });
@@ -282,7 +374,7 @@ fn hostile_ends_and_refusals_draw_nothing() {
     let large = "x".repeat(LARGE_BYTES + 1);
     counts.add(&RowLine { at_ms: 2 * LONG_WAIT_MS, agent: Some(event(hostile, &large)), ..RowLine::default() });
     let own = || Some(hostile.to_owned());
-    let open = LeftOpenLine { item: "call".to_owned(), id: hostile.to_owned(), name: own() };
+    let open = LeftOpenLine { item: "call".to_owned(), id: hostile.to_owned(), name: own(), lacks: String::new() };
     counts.add(&RowLine { left_open: vec![open], ..RowLine::default() });
     let run = RunLine { outcome: own(), code: own(), message: own(), body_form: own(), ..RunLine::default() };
     let mut lines = text.format_end(&run, &counts);
@@ -312,15 +404,15 @@ fn ends_name_the_cause_and_the_way_out() {
     };
     let text = PairText { columns: 80, colored: false, side: TapSide::Both };
     let mut counts = RunCounts::default();
-    let repairs = vec![CountLine { label: "closed".to_owned(), ..CountLine::default() }];
-    counts.add(&RowLine { repairs, ..RowLine::default() });
+    let repair = CountLine { label: "closed".to_owned(), help: "its end is added".to_owned(), ..CountLine::default() };
+    counts.add(&RowLine { repairs: vec![repair.clone(), repair], ..RowLine::default() });
     assert_eq!(
         text.format_end(&run, &counts).join("\n"),
         "\
 #7 upstream_error after 120ms: upstream_truncated: The agent's stream ended before its run did. Run it again; see the \
 agent's own log for why it stopped.
      12 events of the agent, 13 for the client, the first after 14ms
-     repaired: closed ×1"
+     repaired closed ×2: its end is added"
     );
     let refused = RunLine {
         outcome: Some("refused".to_owned()),
@@ -339,7 +431,15 @@ agent's own log for why it stopped.
 
 #[test]
 fn times_keep_their_columns() {
-    for (millis, text) in [(0, "0ms"), (999, "999ms"), (1_000, "1.00s"), (99_999, "99.99s"), (3_600_000, "60m00s")] {
+    for (millis, text) in [
+        (0, "0ms"),
+        (999, "999ms"),
+        (1_000, "1.00s"),
+        (6_125, "6.13s"),
+        (99_949, "99.95s"),
+        (99_950, "1m40s"),
+        (3_600_000, "60m00s"),
+    ] {
         assert_eq!(format_millis(millis), text);
     }
     assert_eq!(format_time_of_day(1_732_658_531_000), "22:02:11Z");
