@@ -19,6 +19,9 @@ const MAX_HELD: usize = 256;
 /// Items without an end, and kinds of repairs and losses, that are named at the end of their run.
 const MAX_NAMED: usize = 3;
 
+/// Notes that are repeated at the end of their run.
+const MAX_NOTES: usize = 2;
+
 /// Repairs or losses of one kind.
 #[derive(Clone, Debug, Default)]
 pub(super) struct KindCount {
@@ -44,6 +47,8 @@ pub(super) struct RunCounts {
     last_ms: u64,
     /// the first id that the agent changed
     id_change: Option<IdChangeLine>,
+    /// the first notes of rows, but for those of the end
+    notes: Vec<String>,
     /// items that the agent did not end, and the cause of the row where it should have
     left_open: Vec<LeftOpenLine>,
     end_cause: String,
@@ -94,6 +99,10 @@ impl RunCounts {
                 cause: row.cause.clone(),
                 is_first: row.n == 1 && row.agent.is_some(),
             };
+        }
+        if let (Some(note), false, true) = (&row.note, is_end(&row.cause), self.notes.len() < MAX_NOTES) {
+            let kind = row.agent.as_ref().and_then(|event| event.kind.as_deref());
+            self.notes.push(format!("{} at {}: {note}", kind.unwrap_or("a row"), format_millis(row.at_ms)));
         }
         if self.id_change.is_none() {
             self.id_change.clone_from(&row.id_change);
@@ -177,6 +186,14 @@ impl RunCounts {
             self.id_change.as_ref().is_none_or(|change| ![&change.before, &change.after].contains(&&open.id))
         };
         causes.extend(describe_left_open(self.left_open.iter().filter(is_other), &self.end_cause));
+        causes.extend(self.notes.iter().cloned());
+        causes.extend(self.describe_wait(run));
+        if let (bytes @ 1.., kind) = &self.largest {
+            // Of an event that was not kept, the row has the beginning.
+            let least = if run.missed_bytes > 0 { "at least " } else { "" };
+            let kind = if kind.is_empty() { "without a type" } else { kind };
+            causes.push(format!("the largest event {kind} with {least}{}", format_size(*bytes)));
+        }
         causes
     }
 
@@ -194,14 +211,9 @@ impl RunCounts {
         // The causes have that of marked lines.
         facts.extend(list_counts("lost", &self.losses, EventLoss::MarkedLine.label()));
         facts.extend(list_counts("repaired", &self.repairs, ""));
-        facts.extend(self.describe_wait(run));
-        if let (bytes @ 1.., kind) = &self.largest {
-            // Of an event that was not kept, the row has the beginning.
-            let least = if run.missed_bytes > 0 { "at least " } else { "" };
-            let kind = if kind.is_empty() { "without a type" } else { kind };
-            facts.push(format!("the largest event {kind} with {least}{}", format_size(*bytes)));
-        }
-        facts.extend(run.body_form.as_ref().map(|form| format!("the agent's stream {form}")));
+        // Nothing about the form is fine if lines are lost by it.
+        let form = run.body_form.as_ref().filter(|_| !self.losses.contains_key(EventLoss::MarkedLine.label()));
+        facts.extend(form.map(|form| format!("the agent's stream {form}")));
         if run.missed_bytes > 0 {
             let cause = match &run.limit {
                 _ if run.withheld => "protobuf on a route with `redact`".to_owned(),
@@ -219,7 +231,7 @@ impl RunCounts {
         let LongestWait { time, kind, cause, is_first } = &self.longest_wait;
         let length = time.length_ms();
         let shown = format_millis(length);
-        let is_end = matches!(cause.as_str(), "gateway" | "end" | "left");
+        let is_end = is_end(cause);
         match self.is_wait_for_client(run) {
             _ if length == 0 => None,
             true if is_end => Some(format!("the client did not read for {shown} before the end")),
@@ -286,9 +298,14 @@ pub(super) fn describe_left_open<'a>(open: impl Iterator<Item = &'a LeftOpenLine
     let named = if named.is_empty() { return None } else { named.join(", ") };
     Some(match cause {
         "left" => format!("still open when the client left: {named}"),
-        "gateway" | "end" => format!("still open when the run was cut: {named}"),
+        cause if is_end(cause) => format!("still open when the run was cut: {named}"),
         _ => format!("the agent never ended {named}"),
     })
+}
+
+/// Returns whether a run ended at a row of this cause, without the agent's own last event.
+fn is_end(cause: &str) -> bool {
+    matches!(cause, "gateway" | "end" | "left")
 }
 
 /// Describes the kinds but one.

@@ -140,7 +140,8 @@ fn the_end_names_a_byte_order_mark_and_a_second_run_before_what_follows_from_the
         let outcome = Some(if code.is_some() { "upstream_error" } else { "finished" }.to_owned());
         let message =
             code.map(|_| "The agent's stream ended before its run did. Run it again; see its log.".to_owned());
-        let run = RunLine { outcome, code: code.map(str::to_owned), message, ..RunLine::default() };
+        let body_form = code.map(|_| "begins with a byte order mark".to_owned()).filter(|_| rows.len() > 1);
+        let run = RunLine { outcome, code: code.map(str::to_owned), message, body_form, ..RunLine::default() };
         texts.format_end(&run, &counts)
     };
     let (text, finished) = (lost(3, "TEXT", "marked_line"), lost(5, "RUN_FINISHED", "marked_line"));
@@ -195,6 +196,24 @@ fn the_end_names_the_silence_after_which_the_client_left() {
     assert_eq!(end(900, &[]), [left, open]);
     let slow = "     the client did not read for 42.00s before the end";
     assert_eq!(end(42_020, &[(100, 42_000)]), [left, open, slow]);
+}
+
+#[test]
+fn the_end_repeats_the_first_notes_of_rows() {
+    let mut counts = RunCounts::default();
+    let note = |text: &str, cause: &str| RowLine {
+        at_ms: 196,
+        agent: (cause == "dropped").then(|| event("TEXT", "{}")),
+        cause: cause.to_owned(),
+        note: Some(text.to_owned()),
+        ..RowLine::default()
+    };
+    for row in [note("cut within it", "dropped"), note("another connection", "mark"), note("third", "mark")] {
+        counts.add(&row);
+    }
+    counts.add(&note("the gateway ended the run", "gateway"));
+    let lines = PairText { columns: 90, colored: false, side: TapSide::Both }.format_end(&RunLine::default(), &counts);
+    assert_eq!(lines[1..], ["     TEXT at 196ms: cut within it", "     a row at 196ms: another connection"]);
 }
 
 #[test]
