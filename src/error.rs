@@ -268,8 +268,8 @@ pub struct Rejection {
     pub(crate) retry_after: Option<Box<str>>,
     /// internal cause, only logged
     pub(crate) cause: Option<Box<str>>,
-    /// how the agent refused the request, in its own words as far as they are logged: masked, and bounded
-    pub(crate) agent_answer: Option<Box<str>>,
+    /// where in the cause begins how the agent refused the request
+    pub(crate) answer_start: Option<u8>,
     /// name of the limit or rule that caused the rejection, from the configuration
     pub(crate) policy: Option<Arc<str>>,
     /// sent in addition to the row's headers
@@ -305,7 +305,7 @@ impl From<RejectionKind> for Rejection {
             status: None,
             retry_after: None,
             cause: None,
-            agent_answer: None,
+            answer_start: None,
             policy: None,
             headers: Vec::new(),
         }
@@ -321,6 +321,17 @@ impl Rejection {
     pub(crate) fn with_cause(mut self, cause: impl std::fmt::Display) -> Self {
         self.cause = Some(cause.to_string().into());
         self
+    }
+
+    /// Sets the cause: how the agent refused the request, behind an introduction.
+    pub(crate) fn set_agent_answer(&mut self, introduction: &'static str, answer: &str) {
+        self.cause = Some(format!("{introduction}{answer}").into());
+        self.answer_start = u8::try_from(introduction.len()).ok();
+    }
+
+    /// Returns how the agent refused the request, in its own words as far as they are logged: masked, and bounded.
+    pub(crate) fn agent_answer(&self) -> Option<&str> {
+        self.cause.as_deref().zip(self.answer_start).and_then(|(cause, start)| cause.get(usize::from(start)..))
     }
 
     pub(crate) fn with_policy(mut self, name: &Arc<str>) -> Self {

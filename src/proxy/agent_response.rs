@@ -62,8 +62,7 @@ impl AgentErrorPolicy<'_> {
         };
         let answer = self.redaction.map_or_else(|| answer.clone(), |redaction| redaction.redact_text(&answer));
         let answered = if status.is_success() { "" } else { "the agent answered " };
-        rejection.cause = Some(format!("{answered}{answer}").into());
-        rejection.agent_answer = Some(answer.into());
+        rejection.set_agent_answer(answered, &answer);
         let passed = message.filter(|message| message.is_structured && self.agent_errors == AgentErrors::Pass);
         if let Some(message) = passed {
             let text: String = message.text.chars().filter(|c| !c.is_control()).take(MESSAGE_LIMIT).collect();

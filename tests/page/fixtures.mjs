@@ -67,7 +67,7 @@ const STORIES = [
     { repairs: [finding("foreign_type")] })), finished(30), ended(31)] },
   { name: "after the end", rows: () => [started(), opened(14), firstText(20, "Done."), closed(30), finished(34),
     row(36, "dropped", { type: "BUSINESS_DATA_CONTENT", messageId: "m1", delta: "One more thing" }, [], { losses: [finding("after_terminal")] }), ended(37)] },
-  { name: "slow first byte", rows: () => [started(9_240), opened(9_250), firstText(9_260, "Sorry, I was asleep."), closed(9_300), finished(9_310), ended(9_311)] },
+  { name: "slow first byte", silence: { from_ms: 0, until_ms: 9_240 }, rows: () => [started(9_240), opened(9_250), firstText(9_260, "Sorry, I was asleep."), closed(9_300), finished(9_310), ended(9_311)] },
   { name: "huge state", rows: () => {
     const snapshot = { type: "STATE_SNAPSHOT", snapshot: { blob: "x".repeat(10_000_000), note: HOSTILE } };
     return [started(), row(40, "same", snapshot, [snapshot]), opened(60), firstText(70, "ok"), closed(80), finished(90), ended(91)];

@@ -472,6 +472,13 @@ for (const [width, dark, language] of VARIANTS) {
         const list = await page.locator(".events .scroller").boundingBox();
         assert.ok(list !== null && list.height > (width === 1280 ? 200 : 100), `the rows have ${list?.height} px`);
       }
+      if (name === "timeline") {
+        // Words are not broken, and what the gateway writes in backticks is code.
+        const detail = page.locator(".waterfall tbody .what").filter({ hasText: "Authorization" });
+        const box = await detail.boundingBox();
+        assert.ok(box !== null && box.width >= 130 && box.height < 90, `the detail has ${box?.width} x ${box?.height} px`);
+        assert.equal(await detail.locator("code").innerText(), "Authorization: Bearer \u2026");
+      }
       if (parts !== undefined) assert.deepEqual(await overlaps(page, parts), [], name);
       const wide = await page.evaluate(() => document.documentElement.scrollWidth);
       assert.ok(wide <= width, `${name} is ${wide} px wide`);

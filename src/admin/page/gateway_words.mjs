@@ -1,5 +1,5 @@
 // Texts of the gateway as nodes: what the page has no words for in the reader's language is marked as English.
-import { element } from "./dom.mjs";
+import { element, withCode } from "./dom.mjs";
 import { partsOf } from "./gateway_texts.mjs";
 import { say } from "./messages.mjs";
 
@@ -16,12 +16,12 @@ export function wordsOf(text) {
  * @returns {import("./dom.mjs").Child[]}
  */
 export function nodesOf(parts) {
-  return parts.flatMap(({ isKnown, text: part }) => (isKnown ? [part] : [inEnglish(part), " "]));
+  return parts.flatMap(({ isKnown, text: part }) => (isKnown ? withCode(part) : [inEnglish(part), " "]));
 }
 
 /** @param {string | null} text  which the gateway has in English alone */
 export function inEnglish(text) {
-  return element("span", { lang: "en" }, text);
+  return element("span", { lang: "en" }, ...withCode(text ?? ""));
 }
 
 /**

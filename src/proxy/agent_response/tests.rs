@@ -74,7 +74,7 @@ fn what_a_route_redacts_is_passed_and_not_logged() {
         plain,
     );
     let expected = "401 Unauthorized (WWW-Authenticate: Bearer realm=\"***\"): ***";
-    assert_eq!(rejection.agent_answer.as_deref(), Some(expected));
+    assert_eq!(rejection.agent_answer(), Some(expected));
     assert_eq!(rejection.cause.as_deref(), Some(format!("the agent answered {expected}").as_str()));
 }
 

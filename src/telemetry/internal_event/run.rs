@@ -47,7 +47,7 @@ impl RequestRejected<'_> {
         let is_upstream_failure = rejection.kind.proxy_status().is_some();
         let message = if is_upstream_failure { "request failed at the agent" } else { "request refused" };
         // With `agent_errors: pass` it is the agent's text, which the cause has, without what the route redacts.
-        let detail = match &rejection.agent_answer {
+        let detail = match rejection.agent_answer() {
             Some(_) => Cow::from(rejection.kind.text()),
             None if is_upstream_failure => Cow::from(mask_secrets(rejection.message(), MAX_TEXT_CHARS)),
             None => Cow::from(rejection.message()),
