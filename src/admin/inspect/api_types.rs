@@ -272,6 +272,12 @@ fn timeline(run: &CapturedRun, summary: &RunOverview) -> Vec<TimelineMark> {
             CaptureStep::Cancelled => marks.push(mark(at_ms, "cancelled", None)),
         }
     }
+    // The last silence ends with the run.
+    let last_silence = summary.silence.filter(|silence| Some(silence.from_ms) == last_read);
+    marks.extend(last_silence.map(|RunSpan { from_ms, until_ms }| TimelineMark {
+        until_ms: until_ms as f64,
+        ..mark(from_ms, "silence", None)
+    }));
     // The gateway reads nothing behind the agent's last event.
     let has_own_end = summary.outcome.is_some_and(|outcome| OWN_ENDS.iter().any(|own| own.label() == outcome));
     let is_open = summary.missed_bytes == 0 && !marks.iter().any(|mark| mark.name == "body_ended");

@@ -19,7 +19,7 @@ export default {
   "runs.repaired": "repaired: {names}",
   "runs.lost": "lost: {names}",
   "runs.silence": "the agent sent nothing for {time}",
-  "runs.marked_lines": "Lines of the agent probably begin with a byte order mark (U+FEFF), and are lost: remove it. Open the run to see them.",
+  "runs.marked_lines": "Lines of the agent begin with a byte order mark (U+FEFF), and are lost: remove it. Open the run to see them.",
   "runs.looks_like": "the agent's events look like {name}",
   "runs.paused": "paused: new runs and changes are not shown",
   "runs.none": "No run is recorded",

@@ -20,7 +20,7 @@ export default {
   "runs.repaired": "修复：{names}",
   "runs.lost": "丢失：{names}",
   "runs.silence": "智能体有 {time} 没有发送任何数据",
-  "runs.marked_lines": "智能体的一些行很可能以字节顺序标记（U+FEFF）开头，因此丢失：请去掉它。打开运行可以看到这些行。",
+  "runs.marked_lines": "智能体的一些行以字节顺序标记（U+FEFF）开头，因此丢失：请去掉它。打开运行可以看到这些行。",
   "runs.looks_like": "智能体的事件看起来像 {name}",
   "runs.paused": "已暂停：不显示新的运行和变化",
   "runs.none": "没有已记录的运行",

@@ -134,6 +134,8 @@ async fn names_the_call_and_the_silence_in_which_a_client_left() {
         let silence = &run["silence"];
         let length = silence["until_ms"].as_u64().zip(silence["from_ms"].as_u64()).map(|(until, from)| until - from);
         assert!(length.is_some_and(|length| length >= 1_000), "{run}");
+        let timeline = last_timeline(&run_dir).await;
+        assert!(timeline.iter().any(|moment| moment["name"] == "silence"), "{timeline:?}");
         let rows = run_dir.lines(&format!("/inspect/v1/runs/{}/rows", run["id"]));
         let last = rows.last().expect("rows");
         assert_eq!(
