@@ -20,7 +20,7 @@ pub(super) struct RunPieces {
     answers: KnownTexts,
     thoughts: KnownTexts,
     /// the text that is open, and in none of the maps; a run has one at a time
-    open_text: Option<OpenText>,
+    open_text: Option<UnfinishedText>,
     /// by key, or by id without one; kept when they are closed, since pieces may come late
     calls: IdMap<KnownCall>,
     /// keys of the calls that have an id of their own, by this id
@@ -38,7 +38,7 @@ pub(super) struct RunPieces {
 type KnownTexts = IdMap<KnownText>;
 
 #[derive(Debug)]
-struct OpenText {
+struct UnfinishedText {
     kind: TextKind,
     key: Json<'static>,
     text: KnownText,
@@ -165,7 +165,7 @@ impl RunPieces {
             }
         }
         let is_compared = self.has_whole_texts;
-        let Some(OpenText { text, .. }) = &mut self.open_text else { return };
+        let Some(UnfinishedText { text, .. }) = &mut self.open_text else { return };
         if is_compared {
             text.sent.add(&text_of(&delta));
         }
@@ -193,7 +193,7 @@ impl RunPieces {
             self.held_bytes += ITEM_COST + 2 * id.heap_size();
         }
         let sent = before.filter(|_| !is_replaced).map(|text| text.sent).unwrap_or_default();
-        self.open_text = Some(OpenText { kind, key, text: KnownText { id: id.clone(), sent } });
+        self.open_text = Some(UnfinishedText { kind, key, text: KnownText { id: id.clone(), sent } });
         id
     }
 
@@ -356,7 +356,7 @@ impl RunPieces {
     }
 
     fn close_text(&mut self, sink: &mut dyn CanonicalSink) {
-        let Some(OpenText { kind, key, text }) = self.open_text.take() else { return };
+        let Some(UnfinishedText { kind, key, text }) = self.open_text.take() else { return };
         let id = text.id.clone();
         if self.has_whole_texts {
             self.texts_mut(kind).insert(key, text);
