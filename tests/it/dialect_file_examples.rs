@@ -285,7 +285,7 @@ tests:
         "{out}"
     );
     // A difference has the line of what is expected.
-    for (right, wrong, line) in [("delta: Hi", "delta: Ho", 27), ("name: part, value: 1", "name: part, value: 2", 28)] {
+    for (right, wrong, line) in [("delta: Hi", "delta: Ho", 28), ("name: part, value: 1", "name: part, value: 2", 29)] {
         let (_, out) = test(right, wrong);
         assert!(out.starts_with(&format!("f:{line}: `hello` differs\n")), "{out}");
     }

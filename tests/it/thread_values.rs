@@ -77,7 +77,14 @@ async fn replicas_share_conversations_through_redis() {
     let one = Replica::start(agent_with("1"), &redis).await;
     let mut other = Replica::start(agent_with("1"), &redis).await;
     assert_eq!(send_request(one.gateway.data, post("/run", "", INPUT)).await.status, 200);
+    let keys = redis.run_command(&["KEYS", "*:kept:*"]);
+    let remaining = || redis.run_command(&["TTL", keys.trim()]).trim().parse().unwrap_or(0);
+    let week = 1..=7 * 24 * 60 * 60;
+    assert!(week.contains(&remaining()), "saved for {} s: {keys}", remaining());
+    // A run that keeps nothing new uses the thread, too.
+    redis.run_command(&["PERSIST", keys.trim()]);
     assert_eq!(other.go_on("r2").await, (json!({"query": "hi", "a": "1"}), false));
+    assert!(week.contains(&remaining()), "used for {} s: {keys}", remaining());
     let unknown = later_request("r1").replace("\"t1\"", "\"t2\"");
     let answer = send_request(other.gateway.data, unknown).await;
     assert!(answer.text().contains("diglot.conversation_lost"), "{}", answer.text());
