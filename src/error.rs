@@ -270,6 +270,8 @@ pub struct Rejection {
     pub(crate) cause: Option<Box<str>>,
     /// where in the cause begins how the agent refused the request
     pub(crate) answer_start: Option<u8>,
+    /// whether the detail is a text of the agent, in which the route redacts something
+    pub(crate) has_secret_detail: bool,
     /// name of the limit or rule that caused the rejection, from the configuration
     pub(crate) policy: Option<Arc<str>>,
     /// sent in addition to the row's headers
@@ -306,6 +308,7 @@ impl From<RejectionKind> for Rejection {
             retry_after: None,
             cause: None,
             answer_start: None,
+            has_secret_detail: false,
             policy: None,
             headers: Vec::new(),
         }

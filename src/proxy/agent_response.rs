@@ -68,6 +68,7 @@ impl AgentErrorPolicy<'_> {
             let text: String = message.text.chars().filter(|c| !c.is_control()).take(MESSAGE_LIMIT).collect();
             let text = if is_gone { format!("{} {text}", rejection.kind.text()) } else { text };
             rejection.detail = Some(text.into());
+            rejection.has_secret_detail = self.redaction.is_some();
         }
         rejection
     }

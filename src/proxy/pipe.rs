@@ -150,7 +150,7 @@ impl PipeShared {
 
 impl PipeState {
     fn backlog(&self) -> usize {
-        // Looked at only where it is used, since each event comes through here.
+        // Only HTTP/2 leaves a part, and it lies apart from what other events touch.
         let partial = if self.reader_state == PipeReaderState::Http2 { self.partial.len() } else { 0 };
         self.bytes.len() + partial
     }

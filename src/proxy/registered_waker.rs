@@ -33,8 +33,8 @@ impl RegisteredWaker {
     pub(super) fn poll<F: Future + ?Sized>(&mut self, future: Pin<&mut F>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let waker = match &self.0 {
             Some(known) if known.task.will_wake(cx.waker()) => {
-                // Before the poll, since the future may wake the task during it. Only a read is cheap enough for each
-                // event, and only a swap cannot fall behind the poll.
+                // A load first: a swap for each event is slow. It needs no order, since the wake-up that sets the flag
+                // polls the task again. Cleared before the poll, which may itself wake the task.
                 if !known.is_woken.load(Ordering::Relaxed) || !known.is_woken.swap(false, Ordering::AcqRel) {
                     return Poll::Pending;
                 }

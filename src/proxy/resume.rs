@@ -81,8 +81,7 @@ impl Gateway {
         {
             return Ok(Some(own));
         }
-        let lifecycle = self.lifecycle.watch();
-        let cut = async move { lifecycle.wait_cut().await }.boxed();
+        let cut = self.lifecycle.watch().wait_cut().boxed();
         replication.find(RunQuery { caller, run: *run, side: client, cursor }, cut).await.map_err(|error| match error {
             RunLookupError::Unavailable => ReplicationUnavailable.into(),
             RunLookupError::TooLarge => RejectionKind::RunNotKept.into(),

@@ -78,7 +78,7 @@ impl RunOutput {
         }
     }
 
-    /// As [`poll_closed`](Self::poll_closed), for a run that does not wait.
+    /// Returns the reason for which nobody wants the run any more, without waiting for one.
     pub(super) fn find_stop(&self) -> Option<LogStopReason> {
         match self {
             RunOutput::Direct(pipe, _) => pipe.is_closed().then_some(LogStopReason::Abandoned),

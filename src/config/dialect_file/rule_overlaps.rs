@@ -49,17 +49,26 @@ fn applies_before(earlier: &MappingRule, later: &MappingRule) -> bool {
         && covers(&earlier.conditions, &later.conditions)
 }
 
+fn keeps_something(rule: &MappingRule) -> bool {
+    let is_kept =
+        |effect: &RuleEffect| matches!(effect, RuleEffect::Set(..) | RuleEffect::Append(..) | RuleEffect::Keep(..));
+    rule.effects.iter().any(is_kept)
+}
+
 impl DialectCompiler<'_> {
     /// Reports a rule that never applies because the run has ended, or whose event an earlier one has already emitted.
     pub(super) fn check_overlap(&mut self, at: PlacedNode<'_>, rule: &MappingRule) {
-        let earlier = self.mapping.rules.iter().filter(|earlier| applies_before(earlier, rule));
+        let rules = &self.mapping.rules;
+        let earlier = rules.iter().enumerate().filter(|(_, earlier)| applies_before(earlier, rule));
         let (mut ending, mut same) = (None, None);
-        for earlier in earlier {
+        for (index, earlier) in earlier {
+            // What is kept in between may be in the event.
+            let may_differ = rules[index..].iter().chain([rule]).any(keeps_something);
             let emits_same = |effect: &RuleEffect| effect.emitted().is_some() && rule.effects.contains(effect);
             if earlier.each.is_none() && earlier.effects.iter().any(ends_run) {
                 ending.get_or_insert(earlier.line);
             }
-            if earlier.each == rule.each && earlier.effects.iter().any(emits_same) {
+            if !may_differ && earlier.each == rule.each && earlier.effects.iter().any(emits_same) {
                 same.get_or_insert(earlier.line);
             }
         }

@@ -102,6 +102,7 @@ impl LogWriter {
         let mut state = self.log.state.lock();
         let trimmed = state.trim(bound);
         let start = state.start_offset();
+        // Not the fastest one: the run has a reader as before, and need not look for another reason to stop.
         let cut_off = state.remove_readers(|slot| slot.offset < start);
         state.recount(self.log.total.as_deref());
         drop(state);
@@ -163,12 +164,9 @@ impl LogWriter {
         std::future::poll_fn(|cx| self.poll_stop(&mut timer, cx)).await
     }
 
-    /// Returns the reason for which nobody wants the run any more.
+    /// Returns the reason to stop, without waiting for one.
     pub(crate) fn find_stop(&self) -> Option<LogStopReason> {
-        let state = self.log.state.lock();
-        let until = state.unread_since + self.log.limits.abandon_after;
-        let is_abandoned = state.readers.is_empty() && Instant::now() >= until;
-        state.stop_reason(&self.log).or(is_abandoned.then_some(LogStopReason::Abandoned))
+        self.log.state.lock().stop_reason(&self.log)
     }
 
     /// Waits with `timer`, which is set only while there is no reader.

@@ -46,11 +46,11 @@ impl RequestRejected<'_> {
         // The gateway did not refuse a request that failed at the agent.
         let is_upstream_failure = rejection.kind.proxy_status().is_some();
         let message = if is_upstream_failure { "request failed at the agent" } else { "request refused" };
-        // With `agent_errors: pass` it is the agent's text, which the cause has, without what the route redacts.
-        let detail = match rejection.agent_answer() {
-            Some(_) => Cow::from(rejection.kind.text()),
-            None if is_upstream_failure => Cow::from(mask_secrets(rejection.message(), MAX_TEXT_CHARS)),
-            None => Cow::from(rejection.message()),
+        // With `agent_errors: pass` it is the agent's text. The cause has that without what the route redacts.
+        let detail = match is_upstream_failure {
+            true if rejection.has_secret_detail => Cow::from(rejection.kind.text()),
+            true => Cow::from(mask_secrets(rejection.message(), MAX_TEXT_CHARS)),
+            false => Cow::from(rejection.message()),
         };
         tracing::info!(
             route,

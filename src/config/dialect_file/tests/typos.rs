@@ -171,11 +171,16 @@ fn rules_that_another_makes_useless_are_refused() {
         "  - when: {{\"@run.b\": a}}\n    {0}\n  - has: s\n    set: {{b: x}}\n  - when: {{\"@run.b\": a}}\n    {0}\n",
         text("x")
     );
+    let emitted = format!(
+        "  - when: {{t: a}}\n    {0}\n  - when: {{t: a}}\n    set: {{n: x}}\n  - when: {{t: a}}\n    {0}\n",
+        text("@run.n")
+    );
     for accepted in [
         file(&format!("  - when: {{t: a}}\n    {}\n  - when: {{t: a}}\n    {}\n", text("x"), text("y"))),
         file(&format!("  - when: {{t: a}}\n    {0}\n  - when: {{t: [a, b]}}\n    {0}\n", text("x"))),
         file(&format!("  - each: a\n    {0}\n  - each: b\n    {0}\n", text("@item.x"))),
         file(&kept),
+        file(&emitted),
         elements(
             "{when: {\"@item.role\": tool}, has: \"@item.content\", as: x}, {when: {\"@item.role\": tool}, as: y}, {as: z}",
         ),
