@@ -65,7 +65,7 @@ pub(super) fn read_events(bytes: &[u8]) -> Result<Vec<Value>, IoFailure> {
         Ok(())
     });
     match read {
-        Ok(()) => Ok(events),
+        Ok(_) => Ok(events),
         Err(ReadStop::Io(failure)) => Err(failure),
         Err(ReadStop::Stream(fault)) => Err(IoFailure::Input(io::Error::other(fault.to_string()))),
         // The events before it are whole.

@@ -82,7 +82,8 @@ enum LineProgress {
     Text,
 }
 
-/// Reads `input` to its end and passes each event, of at most `limit` bytes, to `consumer`.
+/// Reads `input` to its end and passes each event, of at most `limit` bytes, to `consumer`. Returns the number of lines
+/// that a byte order mark makes unreadable.
 ///
 /// # Errors
 /// Fails if the input cannot be read, a frame exceeds the limit or `consumer` fails.
@@ -91,7 +92,7 @@ pub(super) fn read_recording(
     protobuf: ProtobufInput,
     limit: usize,
     consumer: &mut RecordedEventConsumer<'_>,
-) -> Result<(), ReadStop> {
+) -> Result<u64, ReadStop> {
     let mut reader = RecordingReader {
         consumer,
         decoder: SseDecoder::new(SseLimits { line: limit, frame: limit }),
@@ -102,7 +103,8 @@ pub(super) fn read_recording(
         first_line: None,
     };
     read_pieces(input, protobuf, limit, |piece| reader.push_piece(piece))?;
-    reader.finish()
+    reader.finish()?;
+    Ok(reader.decoder.take_marked_lines())
 }
 
 impl RecordingReader<'_, '_> {

@@ -272,8 +272,8 @@ fn report_problem(arguments: &TranslatePlan<'_>, what: impl Display) -> CliExit 
     CliExit::Problems
 }
 
-/// Reads the recording to its end, or until `consumer` fails.
-fn read_events(arguments: &TranslatePlan<'_>, consumer: &mut RecordedEventConsumer<'_>) -> Result<(), ReadStop> {
+/// Reads the recording to its end, or until `consumer` fails. Returns the number of lines that cannot be read.
+fn read_events(arguments: &TranslatePlan<'_>, consumer: &mut RecordedEventConsumer<'_>) -> Result<u64, ReadStop> {
     let protobuf = match arguments.arguments.input {
         InputFormat::Proto => ProtobufInput::Always,
         InputFormat::Auto if arguments.from.dialect.is_canonical() => ProtobufInput::Detect,
@@ -297,8 +297,7 @@ fn roundtrip_stream(arguments: &TranslatePlan<'_>) -> Result<CliExit, ReadStop> 
         return Ok(report_problem(arguments, NO_EVENT));
     }
     if dropped > 0 {
-        let file = arguments.file.display();
-        let parts = with_plural(dropped, "content part");
+        let (file, parts) = (arguments.file.display(), with_plural(dropped, "content part"));
         print_error(format_args!("{file}: {parts} of a later protocol version could not be read"));
     }
     // The route's text format determines the format on the way back; the recording shows which format its route would
@@ -392,7 +391,10 @@ fn translate_stream(arguments: &TranslatePlan<'_>) -> Result<CliExit, ReadStop> 
         job.stream.report_mut().trace = Some(Box::new(ExplainTrace::default()));
     }
     let end = match read_events(arguments, &mut |position, name, data| job.push_event(position, name, data)) {
-        Ok(()) => job.stream.finish(0, &mut job.out),
+        Ok(marked_lines) => {
+            job.stream.report_mut().count_loss_times(EventLoss::MarkedLine, marked_lines);
+            job.stream.finish(0, &mut job.out)
+        }
         Err(ReadStop::Stream(fault)) => Err(fault),
         Err(ReadStop::PartialFrame) => {
             job.has_partial_frame = true;

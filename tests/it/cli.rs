@@ -103,6 +103,15 @@ fn explains_each_event_on_stderr() {
 }
 
 /// Content that the client gets and does not show breaks no rule, but its user misses it.
+/// A line that begins with a byte order mark is no field [HTML §9.2.5], so its event is lost.
+#[test]
+fn counts_lines_that_cannot_be_read() {
+    let (start, end) = RUN.trim_end().split_once('\n').expect("two events");
+    let marked = format!("data: {start}\n\n\u{feff}data: {end}\n\n");
+    let (_, _, stderr) = run_translate_with(&["--from", "ag-ui", "--to", "ag-ui", "--explain"], &marked);
+    assert!(stderr.contains("lost: marked_line 1"), "{stderr}");
+}
+
 #[test]
 fn explains_what_the_client_does_not_show() {
     let events = [

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { BothSides } from "../../src/admin/page/both_sides.mjs";
 import { ClientFold } from "../../src/admin/page/client_fold.mjs";
 import { Conversation } from "../../src/admin/page/conversation.mjs";
-import { complete, glob, parseFilter, unknownKey } from "../../src/admin/page/filter.mjs";
+import { complete, glob, parseFilter, unknownKey, unreadableNumber } from "../../src/admin/page/filter.mjs";
 import { divided, translated } from "../../src/admin/page/gateway_texts.mjs";
 import { compareMembers, hasMember, jsonText, readJson } from "../../src/admin/page/json_members.mjs";
 import { applyPatch } from "../../src/admin/page/json_patch.mjs";
@@ -211,6 +211,18 @@ test("names a key that the language does not have, and leaves addresses alone", 
   assert.equal(unknownKey("type:A rute:chat", keys), "rute");
   assert.equal(unknownKey("-rute:chat", keys), "rute");
   for (const known of ["type:A", "", "ru", "http://a:80/x", '"rute:chat"', "type:a:b"]) assert.equal(unknownKey(known, keys), undefined, known);
+});
+
+test("reads numbers with units, and names those that it cannot read", () => {
+  const keys = { bytes: { number: (/** @type {number} */ found) => found }, since: { number: (/** @type {number} */ found) => found } };
+  const passes = (/** @type {string} */ text, /** @type {number} */ found) => parseFilter(text, { keys, freeTexts: () => [] }).test(found);
+  for (const [text, bound] of /** @type {[string, number][]} */ ([[">1MB", 1e6], [">1.5kB", 1_500], [">8MiB", 8_388_608], [">2s", 2_000]])) {
+    assert.deepEqual([passes(`bytes:${text}`, bound), passes(`bytes:${text}`, bound + 1)], [false, true], text);
+    assert.equal(unreadableNumber(`bytes:${text}`, keys), undefined);
+  }
+  assert.equal(unreadableNumber("bytes:>1,2XB", keys), "bytes:2XB");
+  assert.equal(unreadableNumber("-since:yesterday x", keys), "since:yesterday");
+  for (const unfinished of ["bytes:", "other:x", "bytes:1,"]) assert.equal(unreadableNumber(unfinished, keys), undefined, unfinished);
 });
 
 test("measures an event in bytes, as `tap` does", () => {

@@ -28,7 +28,11 @@ const TERM = /(-?)(?:([a-z_]+):("[^"]*"?|\S*)|"[^"]*"?|\S+)/g;
 const SPECIAL = /[.*+?^${}()|[\]\\]/g;
 /** Names are few, and rows are many. */
 const MOST_KEPT = 500;
-const UNITS = /** @type {Record<string, number>} */ ({ ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 });
+/** Of times in milliseconds, and of sizes in bytes. */
+const UNITS = /** @type {Record<string, number>} */ ({
+  ...{ "": 1, ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 },
+  ...{ B: 1, kB: 1e3, MB: 1e6, GB: 1e9, KiB: 1_024, MiB: 1_048_576, GiB: 1_073_741_824 },
+});
 
 /**
  * @param {string} text
@@ -53,6 +57,21 @@ export function unknownKey(text, keys) {
   const terms = Array.from(text.matchAll(TERM), ([, , name, value = ""]) => ({ name, value }));
   // An address is text.
   return terms.find(({ name, value }) => name !== undefined && !Object.hasOwn(keys, name) && !value.startsWith("//"))?.name;
+}
+
+/**
+ * Returns the first value that should be a number and is none, with its key: nothing passes it.
+ * @param {string} text
+ * @param {Record<string, Pick<FilterKey<never>, "number" | "words">>} keys
+ */
+export function unreadableNumber(text, keys) {
+  for (const { key, value } of termsOf(text, keys)) {
+    if (key === null || keys[key].number === undefined) continue;
+    const isRead = (/** @type {string} */ one) => Object.hasOwn(keys[key].words ?? {}, one) || readComparison(one) !== null;
+    const unread = value.split(",").find((one) => one !== "" && !isRead(one));
+    if (unread !== undefined) return `${key}:${unread}`;
+  }
+  return undefined;
 }
 
 /**
@@ -131,14 +150,23 @@ function testOfOne({ texts, number, words, bare }, value) {
 }
 
 /**
+ * Reads a number with its sign and unit; `null` if it is none.
+ * @param {string} value
+ */
+function readComparison(value) {
+  const [, sign, digits, unit = ""] = /^([<>]?)=?(\d+(?:\.\d+)?)([a-zA-Z]*)$/.exec(value) ?? [];
+  return digits === undefined || !Object.hasOwn(UNITS, unit) ? null : { sign, bound: Number(digits) * UNITS[unit] };
+}
+
+/**
  * @param {string} value
  * @param {"less" | undefined} bare
  * @returns {(found: number) => boolean}
  */
 function comparison(value, bare) {
-  const [, sign, digits, unit] = /^([<>]?)=?([\d.]+)(ms|s|m|h|d)?$/.exec(value) ?? [];
-  if (digits === undefined) return () => false;
-  const bound = Number(digits) * (UNITS[unit] ?? 1);
+  const read = readComparison(value);
+  if (read === null) return () => false;
+  const { sign, bound } = read;
   if (sign === ">") return (found) => found > bound;
   if (sign === "<") return (found) => found < bound;
   return bare === "less" ? (found) => found <= bound : (found) => found === bound;

@@ -1,6 +1,6 @@
 // The field of a filter: a combobox that proposes keys and values, and says what the filter leaves out.
 import { element, put } from "./dom.mjs";
-import { complete, unknownKey } from "./filter.mjs";
+import { complete, unknownKey, unreadableNumber } from "./filter.mjs";
 import { say } from "./messages.mjs";
 
 /**
@@ -37,7 +37,12 @@ export function filterBox({ id, label, value, example, language, items, onChange
   const unknown = element("p", { class: "unknown", role: "status" });
   const warn = () => {
     const key = unknownKey(input.value, language.keys);
-    put(unknown, key !== undefined && say("filter.unknown_key", { key, keys: Object.keys(language.keys).join(", ") }));
+    const term = unreadableNumber(input.value, language.keys);
+    put(
+      unknown,
+      key !== undefined && say("filter.unknown_key", { key, keys: Object.keys(language.keys).join(", ") }),
+      key === undefined && term !== undefined && say("filter.no_number", { term }),
+    );
   };
   /** @type {import("./filter.mjs").Completion[]} */
   let options = [];

@@ -97,6 +97,8 @@ impl EventChecks {
     /// Checks a block, which contains one event unless the producer used another separator.
     pub(crate) fn check_block(&mut self, block: &ClientBlock, out: &mut Vec<Finding>) {
         let has_carriage_return = block.text.contains('\r');
+        let is_marked = |(at, line): (usize, &str)| line.starts_with('\u{feff}').then_some(block.line + at as u64);
+        self.report_marked_lines(block.text.split('\n').enumerate().filter_map(is_marked), out);
         let Some((data, line, count)) = frame::block_data(block) else {
             return;
         };
@@ -309,6 +311,12 @@ impl EventChecks {
     /// Returns the frames, if the dialect knows none of them.
     pub(crate) fn unknown_frames(&self) -> Option<&UnknownFrames> {
         self.first_frames.unknown_frames()
+    }
+
+    pub(crate) fn report_marked_lines(&mut self, lines: impl IntoIterator<Item = u64>, out: &mut Vec<Finding>) {
+        for line in lines {
+            self.report_stream_problem(Rule::MarkedLine, line, "the line begins with a byte order mark", out);
+        }
     }
 
     pub(crate) fn report_stream_problem(&mut self, rule: Rule, line: u64, found: &str, out: &mut Vec<Finding>) {

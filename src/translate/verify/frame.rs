@@ -168,11 +168,19 @@ pub(super) struct StandardSplitter {
     /// line of the first `data` in the unfinished frame
     data_line: Option<u64>,
     line_prefix: Vec<u8>,
+    /// lines with a byte order mark, which are dropped
+    marked_lines: Vec<u64>,
 }
 
 impl StandardSplitter {
     pub(crate) fn from_line(line: u64) -> Self {
-        StandardSplitter { decoder: SseDecoder::default(), line, data_line: None, line_prefix: Vec::new() }
+        StandardSplitter {
+            decoder: SseDecoder::default(),
+            line,
+            data_line: None,
+            line_prefix: Vec::new(),
+            marked_lines: Vec::new(),
+        }
     }
 
     pub(crate) fn push(&mut self, bytes: &[u8], each: &mut impl FnMut(SplitFrame<'_>)) -> Result<(), BlockTooLarge> {
@@ -196,6 +204,7 @@ impl StandardSplitter {
                     }
                 }
             }
+            self.note_marked_line();
             if let Some(b'\n' | b'\r') = end {
                 self.line_prefix.clear();
                 self.line += u64::from(end == Some(b'\n'));
@@ -209,6 +218,17 @@ impl StandardSplitter {
             let line = self.data_line.take().unwrap_or(self.line);
             each(SplitFrame { event_line: frame.event.as_deref(), data: &frame.data, line });
         }
+        self.note_marked_line();
+    }
+
+    fn note_marked_line(&mut self) {
+        if self.decoder.take_marked_lines() > 0 {
+            self.marked_lines.push(self.line);
+        }
+    }
+
+    pub(crate) fn take_marked_lines(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.marked_lines)
     }
 
     pub(crate) fn current_line(&self) -> u64 {

@@ -89,7 +89,11 @@ impl Verifier {
         let Verifier { splitter, checks } = self;
         let pushed = match splitter {
             InputSplitter::Client(blocks) => blocks.push(bytes, &mut |block| checks.check_block(&block, out)),
-            InputSplitter::Standard(frames) => frames.push(bytes, &mut |frame| checks.check_frame(frame, out)),
+            InputSplitter::Standard(frames) => {
+                let pushed = frames.push(bytes, &mut |frame| checks.check_frame(frame, out));
+                checks.report_marked_lines(frames.take_marked_lines(), out);
+                pushed
+            }
             InputSplitter::Lines { .. } | InputSplitter::NotEvents { .. } | InputSplitter::Failed { .. } => Ok(()),
         };
         if pushed == Err(BlockTooLarge) {
@@ -158,7 +162,10 @@ impl Verifier {
                     checks.check_block(&block, out);
                 }
             }
-            InputSplitter::Standard(frames) => frames.finish(&mut |frame| checks.check_frame(frame, out)),
+            InputSplitter::Standard(frames) => {
+                frames.finish(&mut |frame| checks.check_frame(frame, out));
+                checks.report_marked_lines(frames.take_marked_lines(), out);
+            }
             InputSplitter::Lines { .. } | InputSplitter::NotEvents { .. } | InputSplitter::Failed { .. } => {}
         }
         self.checks.finish(matches!(self.splitter, InputSplitter::Failed { .. }), out);

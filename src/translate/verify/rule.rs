@@ -58,6 +58,7 @@ rules! {
     EmptyData Violation "empty-data" "a `data:` line must not be empty (§4.2)";
     DoneMarker Violation "done-marker" "the stream must end without a `[DONE]` marker (§4.2)";
     NotSeparated Violation "not-separated" "events must be separated by two line feeds: the client accepts no other separator (§4.2)";
+    MarkedLine Violation "marked-line" "a line must not begin with a byte order mark, except the first: it is dropped (§4.2)";
     FrameTooLarge Violation "frame-too-large" "an event must not be larger than 10 MiB (§4.2)";
     PartialFrame Violation "partial-frame" "a protobuf stream must end after a whole frame (§3.2 Reader)";
     // Values.

@@ -194,6 +194,8 @@ fn accepts_only_the_separator_that_the_client_knows() {
         (format!("data: {START}\n\ndata: {FINISH}"), &["3 unterminated"]),
         (format!("data: {START}\n\ndata: {{\"type\":"), &["3 not-json", "3 truncated"]),
         (format!("\u{feff}{}", sse(&[START, FINISH])), &[]),
+        (format!("data: {START}\n\n\u{feff}data: {FINISH}\n\n"), &["3 marked-line", "1 truncated"]),
+        (format!("data: {START}\n\n:\n\u{feff}data: {FINISH}"), &["4 marked-line", "1 truncated"]),
         (format!("{}data: [DONE]\n\n", sse(&[START, FINISH])), &["5 done-marker"]),
         (format!("{}data:\n\n", sse(&[START, FINISH])), &["5 empty-data"]),
         (format!("{}data: null\n\n", sse(&[START, FINISH])), &["5 not-an-object"]),
