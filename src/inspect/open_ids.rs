@@ -63,7 +63,10 @@ impl OpenIds {
         });
         for entry in entries {
             match entry {
-                TraceEntry::CallResult(call) => self.unanswered.retain(|own| own.id != *call),
+                TraceEntry::CallResult(call) => {
+                    self.unanswered.retain(|own| own.id != *call);
+                    ended.retain(|own| own.item != RunItem::ToolCall || own.id != *call);
+                }
                 // The agent goes on.
                 TraceEntry::Canonical(EventType::TextMessageChunk | EventType::ReasoningMessageChunk, ..) => {
                     self.unanswered.clear();

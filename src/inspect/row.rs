@@ -116,19 +116,12 @@ pub(crate) struct AlignedRow {
 }
 
 impl AlignedRow {
-    /// Narrows the help of a loss that has several reasons to the one that applies to the row's events.
+    /// Narrows the help of a loss that has several reasons, where the row's events have the reason.
     pub(super) fn narrow_losses(&mut self) {
-        let has = |kind: EventType| self.canonical.contains(&kind.wire());
-        let reason = if has(EventType::Raw) {
-            "a frame is no event of the agent's dialect: it is sent as RAW, and not shown"
-        } else if has(EventType::Custom) {
-            "an event has no canonical form: it is sent as CUSTOM, and not shown"
-        } else if has(EventType::MessagesSnapshot) {
-            "the agent's snapshot lacks an open call: the client drops it"
-        } else {
-            "a call has no end that an older client needs, or arguments behind it: they are sent as CUSTOM, and not shown"
-        };
-        let label = EventLoss::EventNotShown.label();
-        self.losses.iter_mut().filter(|loss| loss.label == label).for_each(|loss| loss.help = reason);
+        if self.canonical.contains(&EventType::Raw.wire()) {
+            let label = EventLoss::EventNotShown.label();
+            let reason = "a frame is no event of the agent's dialect: it is sent as RAW, and not shown";
+            self.losses.iter_mut().filter(|loss| loss.label == label).for_each(|loss| loss.help = reason);
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! Recordings, from a captured run to the same run again.
 
+mod mapped_rows;
+
 use super::aligner::RunAligner;
 use super::capture_step::CaptureStep;
 use super::captured_run::RunHead;

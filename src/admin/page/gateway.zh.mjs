@@ -66,10 +66,6 @@ export default {
   "an older client has the role of the assistant alone for streamed text: the role is carried, and the text is shown as the assistant's":
     "较旧的客户端对流式文本只有助手一种角色：角色原样携带，文本显示为助手的",
   "a frame is no event of the agent's dialect: it is sent as RAW, and not shown": "该帧不是智能体方言的事件：作为 RAW 发送，不显示",
-  "an event has no canonical form: it is sent as CUSTOM, and not shown": "该事件没有规范形式：作为 CUSTOM 发送，不显示",
-  "the agent's snapshot lacks an open call: the client drops it": "智能体的快照缺少进行中的调用：客户端会丢弃它",
-  "a call has no end that an older client needs, or arguments behind it: they are sent as CUSTOM, and not shown":
-    "调用缺少较旧客户端所需的结束，或结束之后还有参数：作为 CUSTOM 发送，不显示",
   "a frame is no event of the agent's dialect, or one without a canonical form, or a call has no end that an older client needs: it is sent as RAW or CUSTOM, and not shown; or the agent's snapshot lacks an open call: the client drops it":
     "该帧不是智能体方言的事件，或没有规范形式，或调用缺少较旧客户端所需的结束：作为 RAW 或 CUSTOM 发送，不显示；或智能体的快照缺少进行中的调用：客户端会丢弃它",
   "nothing is kept of the conversation's earlier runs, so that the agent may not know its earlier messages: the client gets CUSTOM `diglot.conversation_lost`":
