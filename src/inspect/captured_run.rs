@@ -10,8 +10,8 @@ use super::step_log::{ReadPosition, StepLog};
 use super::stream_settings::StreamSettings;
 use crate::config::inspect::CaptureMode;
 use crate::dialect::PeerDialect;
-use crate::telemetry::RunTimeline;
 use crate::telemetry::label::RunOutcome;
+use crate::telemetry::{RunTimeline, SHOWN_GAP};
 use crate::translate::{ConversationState, EventCounts};
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -253,16 +253,32 @@ impl CapturedRun {
         self.log.lock().version
     }
 
-    /// Returns the agent's longest silence, up to the end of a run that the agent has not ended itself.
-    pub(crate) fn longest_silence(&self) -> RunSpan {
-        const OWN_ENDS: [RunOutcome; 2] = [RunOutcome::Finished, RunOutcome::AgentError];
+    /// Returns when the gateway waited for the client to read.
+    pub(crate) fn client_waits(&self) -> Vec<RunSpan> {
+        let waits = self.timeline.client_waits().into_iter();
+        waits.map(|wait| RunSpan { from_ms: millis(wait.at), until_ms: millis(wait.until) }).collect()
+    }
+
+    /// Returns whether the agent was silent, for long enough to show. The gateway does not read while it waits for the
+    /// client.
+    pub(crate) fn is_silence(&self, span: RunSpan) -> bool {
+        let is_long = span.length_ms() >= millis(SHOWN_GAP);
+        is_long && !self.client_waits().iter().any(|wait| wait.covers_half_of(span))
+    }
+
+    /// Returns the silence of the agent in which the run ended, unless the agent has ended it.
+    pub(crate) fn last_silence(&self) -> Option<RunSpan> {
         let log = self.log.lock();
-        match &log.facts.end {
-            Some(end) if !OWN_ENDS.iter().any(|own| own.label() == end.outcome) => {
-                log.silence.longest_until(millis(end.duration))
-            }
-            _ => log.silence.longest(),
-        }
+        let end = log.facts.end.as_ref().filter(|end| !RunOutcome::is_end_by_agent(end.outcome))?;
+        let last = log.silence.since_last_read(millis(end.duration));
+        drop(log);
+        Some(last).filter(|last| self.is_silence(*last))
+    }
+
+    /// Returns the agent's longest silence.
+    pub(crate) fn longest_silence(&self) -> Option<RunSpan> {
+        let longest = self.log.lock().silence.longest();
+        longest.into_iter().chain(self.last_silence()).max_by_key(|silence| silence.length_ms())
     }
 
     /// Returns when the agent's first bytes came, and when the last step was. Their clock is another than that of the
@@ -362,7 +378,7 @@ impl CapturedRun {
         log.last_step_ms = self.since_start(now_ms);
         if let CaptureStep::Read(_) = step {
             let at_ms = log.last_step_ms;
-            log.silence.end_at(at_ms);
+            log.silence.end_at(at_ms, |span| self.is_silence(span));
         }
         let growth = log.steps.growth(&step, bytes.len());
         if log.is_full || (growth > 0 && !self.budget.charge(log.charged, growth, evict)) {

@@ -1,6 +1,7 @@
 //! Recordings, from a captured run to the same run again.
 
 mod mapped_rows;
+mod silences;
 
 use super::aligner::RunAligner;
 use super::capture_step::CaptureStep;

@@ -220,6 +220,13 @@ labels! {
     }
 }
 
+impl RunOutcome {
+    /// Returns whether a label is that of a run that the agent itself ended.
+    pub(crate) fn is_end_by_agent(label: &str) -> bool {
+        [RunOutcome::Finished, RunOutcome::AgentError].iter().any(|own| own.label() == label)
+    }
+}
+
 impl RequestMethod {
     /// Parses an HTTP method name, which is case-sensitive [RFC 9110 §9.1].
     pub(crate) fn from_name(name: &str) -> RequestMethod {

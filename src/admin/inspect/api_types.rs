@@ -7,7 +7,7 @@ use crate::error::RejectionKind;
 use crate::event::{EventLoss, EventRepair};
 use crate::inspect::{CaptureStep, CaptureStore, CapturedRun, RunEnd, RunSpan};
 use crate::telemetry::label::RunOutcome;
-use crate::telemetry::{CheckDecision, RunMoment, SHOWN_GAP, select_labels};
+use crate::telemetry::{CheckDecision, RunMoment, select_labels};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -72,13 +72,6 @@ impl RunOverview {
         let (kept_bytes, missed_bytes) = run.kept_and_missed();
         let duration = facts.end.as_ref().map_or_else(|| run.head.started_at.elapsed(), |end| end.duration);
         let (first_read_ms, last_step_ms) = run.first_read_and_last_step_ms();
-        let silence = run.longest_silence();
-        let client_waits: Vec<_> = run
-            .timeline
-            .client_waits()
-            .into_iter()
-            .map(|moment| RunSpan { from_ms: millis(moment.at), until_ms: millis(moment.until) })
-            .collect();
         RunOverview {
             id: run.id,
             route: run.head.route.to_string(),
@@ -114,11 +107,8 @@ impl RunOverview {
             missed_bytes,
             withheld: run.is_withheld(),
             limit: run.limit(),
-            // The gateway does not read while it waits for the client.
-            silence: (silence.length_ms() >= millis(SHOWN_GAP)
-                && !client_waits.iter().any(|wait| wait.explains(silence)))
-            .then_some(silence),
-            client_waits,
+            client_waits: run.client_waits(),
+            silence: run.longest_silence(),
         }
     }
 }
@@ -227,9 +217,6 @@ impl RunDetail {
     }
 }
 
-/// Outcomes of runs that the agent itself ended.
-const OWN_ENDS: [RunOutcome; 2] = [RunOutcome::Finished, RunOutcome::AgentError];
-
 fn timeline(run: &CapturedRun, summary: &RunOverview) -> Vec<TimelineMark> {
     let mark = |at_ms: u64, name, detail| {
         let at_ms = at_ms as f64;
@@ -255,12 +242,8 @@ fn timeline(run: &CapturedRun, summary: &RunOverview) -> Vec<TimelineMark> {
                         let first = mark(at_ms, "first_byte", summary.body_form.map(str::to_owned));
                         marks.push(first.not_before(connected));
                     }
-                    Some(before) if at_ms - before >= millis(SHOWN_GAP) => {
-                        // The gateway does not read while it waits for the client.
-                        let span = RunSpan { from_ms: before, until_ms: at_ms };
-                        if !summary.client_waits.iter().any(|wait| wait.explains(span)) {
-                            marks.push(TimelineMark { until_ms: at_ms as f64, ..mark(before, "silence", None) });
-                        }
+                    Some(before) if run.is_silence(RunSpan { from_ms: before, until_ms: at_ms }) => {
+                        marks.push(TimelineMark { until_ms: at_ms as f64, ..mark(before, "silence", None) });
                     }
                     Some(_) => {}
                 }
@@ -273,13 +256,13 @@ fn timeline(run: &CapturedRun, summary: &RunOverview) -> Vec<TimelineMark> {
         }
     }
     // The last silence ends with the run.
-    let last_silence = summary.silence.filter(|silence| Some(silence.from_ms) == last_read);
+    let last_silence = run.last_silence().filter(|silence| Some(silence.from_ms) == last_read);
     marks.extend(last_silence.map(|RunSpan { from_ms, until_ms }| TimelineMark {
         until_ms: until_ms as f64,
         ..mark(from_ms, "silence", None)
     }));
     // The gateway reads nothing behind the agent's last event.
-    let has_own_end = summary.outcome.is_some_and(|outcome| OWN_ENDS.iter().any(|own| own.label() == outcome));
+    let has_own_end = summary.outcome.is_some_and(RunOutcome::is_end_by_agent);
     let is_open = summary.missed_bytes == 0 && !marks.iter().any(|mark| mark.name == "body_ended");
     marks.extend(last_read.filter(|_| has_own_end && is_open).map(|at_ms| mark(at_ms, "stopped_reading", None)));
     // It is of another clock than the steps, whose first byte is its cause.
