@@ -60,7 +60,7 @@ impl AgentErrorPolicy<'_> {
             Some(logged) => format!("{answer}: {logged}"),
             None => answer.to_owned(),
         };
-        let answer = self.redaction.map_or_else(|| answer.clone(), |redaction| redaction.redact_text(&answer));
+        let answer = self.redact(&answer);
         let answered = if status.is_success() { "" } else { "the agent answered " };
         rejection.set_agent_answer(answered, &answer);
         let passed = message.filter(|message| message.is_structured && self.agent_errors == AgentErrors::Pass);
@@ -71,6 +71,11 @@ impl AgentErrorPolicy<'_> {
             rejection.has_secret_detail = self.redaction.is_some();
         }
         rejection
+    }
+
+    /// Returns the agent's words without what the patterns of the route find.
+    fn redact(self, text: &str) -> Cow<'_, str> {
+        self.redaction.map_or(Cow::Borrowed(text), |redaction| redaction.redact_text(text).into())
     }
 
     /// Finds the message in the JSON of an error.
@@ -204,7 +209,7 @@ async fn check_response(
     let retry_after = header_text(headers, header::RETRY_AFTER).filter(|value| value.len() <= 64);
     if !status.is_success() {
         let mut rejection = policy.status_rejection(status);
-        let requirements = describe_fields(headers, retry_after.as_deref());
+        let requirements = describe_fields(headers, retry_after.as_deref(), policy);
         rejection.retry_after = retry_after.map(Into::into);
         let message = read_error_message(session, &kind, policy).await;
         let to = response.extensions.get::<UnservedRequest>().map(|UnservedRequest(request)| format!(" to {request}"));
@@ -218,8 +223,9 @@ async fn check_response(
 }
 
 /// Describes what the fields of a refusal want of the gateway, without what looks like a secret.
-fn describe_fields(headers: &HeaderMap, retry_after: Option<&str>) -> String {
+fn describe_fields(headers: &HeaderMap, retry_after: Option<&str>, policy: AgentErrorPolicy<'_>) -> String {
     let challenge = header_text(headers, header::WWW_AUTHENTICATE).map(|challenge| {
+        let challenge = policy.redact(&challenge);
         let (scheme, parameters) = challenge.split_once(' ').unwrap_or((&challenge, ""));
         // Parameters without quotes may be a credential (token68) [RFC 9110 §11.2].
         let parameters =
@@ -291,11 +297,11 @@ fn find_text(kind: &str, body: &[u8], policy: AgentErrorPolicy<'_>) -> Option<Ag
     }
     if is_page(kind) {
         return find_title(&String::from_utf8_lossy(body))
-            .map(|title| AgentMessage::only_logged(format!("page {title:?}")));
+            .map(|title| AgentMessage::only_logged(format!("page {:?}", policy.redact(&title))));
     }
     let body = str::from_utf8(body).ok()?;
     if !is_json(kind) {
-        return Some(AgentMessage::only_logged(body.to_owned()));
+        return Some(AgentMessage::only_logged(policy.redact(body).into_owned()));
     }
     let beginning = || {
         let redacted = policy.redaction.map(|redaction| redaction.redact_json(body.as_bytes()));

@@ -426,9 +426,10 @@ async fn never_keeps_what_a_route_redacts() {
     let agent = Agent::with_response(HEAD.to_owned() + STARTED + frame + failed);
     let run_dir = RunDir::new();
     let route = "client: hai, agent: ag-ui, inspect: full, redact: [\"**.pin\", \"/[0-9]{16}/\"]";
-    let gateway = start(&agent, &run_dir, "", route).await;
+    let mut gateway = start(&agent, &run_dir, "", route).await;
     let answer = send_request(gateway.data, post("/chat", "", &body)).await;
     assert!(answer.text().contains("ok 4111111111111111"), "the client gets everything: {}", answer.text());
+    assert_eq!(gateway.next_log("run ended").await["agent_message"], "card *** refused");
     let run = run_dir.last_run().await;
     let id = &run["id"];
     let mut kept = run.to_string();

@@ -99,7 +99,7 @@ function endOf(run, book) {
     refusal === "" && quoted,
   ];
   /** @type {Sentence[]} */
-  const end = [{ level, text: text.filter(Boolean).join(say("verdict.between")), row: made?.n ?? book.rows.at(-1)?.n }];
+  const end = [{ level, text: text.filter(Boolean).join(say("verdict.between")), row: (made ?? book.rows.findLast(({ client }) => client.length > 0) ?? book.rows.at(-1))?.n }];
   // The agent's own words are worth more than that it answered.
   if (refusal !== "" && quoted) end.push({ level: "plain", text: quoted });
   // What the page has no words for stands beneath, as the gateway wrote it.

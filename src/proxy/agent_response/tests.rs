@@ -78,6 +78,30 @@ fn what_a_route_redacts_is_passed_and_not_logged() {
     assert_eq!(rejection.cause.as_deref(), Some(format!("the agent answered {expected}").as_str()));
 }
 
+/// What is cut within it, or masked in part, is still found.
+#[test]
+fn patterns_apply_before_texts_are_cut() {
+    let rules = [RedactRule::Pattern("[0-9]{16}".parse().expect("a pattern"))];
+    let redaction = Redaction::new(&rules);
+    let policy = AgentErrorPolicy { redaction: redaction.as_ref(), ..policy(None) };
+    let status = StatusCode::BAD_GATEWAY;
+    let card = "4111111111111111";
+    for at in [MESSAGE_LIMIT - 20, MESSAGE_LIMIT - 12, MESSAGE_LIMIT - 4] {
+        // The title stands behind `page "`.
+        let text = format!("{} {card} is refused", "no ".repeat(at / 3));
+        for (kind, body) in [("text/plain", text.clone()), ("text/html", format!("<title>{text}</title>"))] {
+            let message = find_message(kind, body.as_bytes(), policy);
+            let rejection = policy.with_agent_message(policy.status_rejection(status), status, "502", message);
+            let answer = rejection.agent_answer().expect("its words");
+            assert!(answer.contains("no no no") && !answer.contains("41"), "{at} {kind}: {answer}");
+        }
+    }
+    let challenge = format!("Bearer realm=\"{} {card}\"", "no ".repeat(CHALLENGE_LIMIT / 3 - 6));
+    let headers = HeaderMap::from_iter([(header::WWW_AUTHENTICATE, challenge.parse().expect("a value"))]);
+    let fields = describe_fields(&headers, None, policy);
+    assert!(fields.contains("no no no") && !fields.contains("41"), "{fields}");
+}
+
 #[test]
 fn finds_the_error_of_a_stream() {
     let policy = policy(None);

@@ -22,8 +22,7 @@ impl OptionalCapture {
     pub(super) fn failure(&self, rejection: &Rejection) {
         let Some(capture) = &self.0 else { return };
         // The agent's own text could be what the route redacts.
-        let is_hidden = capture.is_redacted() && rejection.agent_answer().is_some();
-        let message = if is_hidden { rejection.kind.text() } else { rejection.message() };
+        let message = if rejection.has_secret_detail { rejection.kind.text() } else { rejection.message() };
         self.step(|| CaptureStep::Failed(Box::new((rejection.kind.code().to_owned(), message.to_owned()))));
     }
 
@@ -82,7 +81,7 @@ impl OptionalCapture {
             (Some(rejection), _) if rejection.kind == RejectionKind::UpstreamDialect => {
                 (Some(rejection.kind.code().to_owned()), rejection.logged_cause().map(str::to_owned))
             }
-            (Some(rejection), _) if capture.is_redacted() && rejection.agent_answer().is_some() => {
+            (Some(rejection), _) if rejection.has_secret_detail => {
                 let message = format!("{} {}", rejection.kind.text(), rejection.hint());
                 (Some(rejection.kind.code().to_owned()), Some(message))
             }

@@ -87,6 +87,12 @@ async fn has_the_words_with_which_an_agent_refused() {
         let run = run_dir.last_run().await;
         assert_eq!(run["refusal"].as_str(), expected, "{run}");
         assert!(redact.is_empty() || !run.to_string().contains("expired"), "{run}");
+        if !redact.is_empty() {
+            // Only a text that was passed could be what the route redacts.
+            let is_passed = redact.contains("pass");
+            let message = run["message"].as_str().expect("a message");
+            assert_eq!(message.contains("answered with status 401. Reference: "), !is_passed, "{message}");
+        }
         let timeline = last_timeline(&run_dir).await;
         let answered = timeline.iter().find(|moment| moment["name"] == "responded").map(|moment| &moment["detail"]);
         let shown = answered.and_then(|detail| detail.as_str()).map(|detail| detail.trim_end_matches('…'));
