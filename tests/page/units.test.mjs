@@ -225,6 +225,14 @@ test("reads numbers with units, and names those that it cannot read", () => {
   for (const unfinished of ["bytes:", "other:x", "bytes:1,"]) assert.equal(unreadableNumber(unfinished, keys), undefined, unfinished);
 });
 
+test("links the end to the last event that the client got, not to one behind it", () => {
+  const book = bookOf("after the end");
+  const ended = { ...summaryOf(STORY_IDS["after the end"], NOW), outcome: "agent_error", code: "boom", message: "no" };
+  const last = book.rows.findLast(({ client }) => client.length > 0)?.n;
+  assert.ok(last !== undefined && last < book.rows.length);
+  assert.equal(verdictOf(ended, book).find(({ text }) => text.includes("boom"))?.row, last);
+});
+
 test("measures an event in bytes, as `tap` does", () => {
   const largest = (text) => {
     const book = new RowBook();

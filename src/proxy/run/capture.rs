@@ -20,8 +20,6 @@ impl OptionalCapture {
     }
 
     pub(super) fn failure(&self, rejection: &Rejection) {
-        let Some(capture) = &self.0 else { return };
-        // The agent's own text could be what the route redacts.
         let message = if rejection.has_secret_detail { rejection.kind.text() } else { rejection.message() };
         self.step(|| CaptureStep::Failed(Box::new((rejection.kind.code().to_owned(), message.to_owned()))));
     }
