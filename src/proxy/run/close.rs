@@ -55,8 +55,11 @@ impl RunTask {
         }
         if outcome == RunOutcome::AgentError {
             let mut error = self.stream.take_agent_error();
-            if let (Some(error), Some(redaction)) = (&mut error, &self.context.redaction) {
-                error.message = redaction.redact_text(&error.message);
+            if let Some(error) = &mut error {
+                if let Some(redaction) = &self.context.redaction {
+                    error.message = redaction.redact_text(&error.message);
+                }
+                error.cut_message();
             }
             self.context.record.summary.agent_error = error;
         }
