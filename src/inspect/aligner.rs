@@ -170,9 +170,9 @@ impl RunAligner {
     }
 
     /// Adds the row for a client that left before the run ended.
-    pub(crate) fn end_unread_part(&mut self, at_ms: u64, rows: &mut Vec<AlignedRow>) {
+    pub(crate) fn end_at_disconnect(&mut self, at_ms: u64, rows: &mut Vec<AlignedRow>) {
         self.push_cut_event(at_ms, false, rows);
-        self.push_row(at_ms, None, RowCause::Left, Some("the client closed the connection"), rows);
+        self.push_row(at_ms, None, RowCause::Disconnect, Some("the client closed the connection"), rows);
     }
 
     fn push_row(

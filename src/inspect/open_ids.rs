@@ -39,7 +39,7 @@ impl OpenIds {
         let supplied = entries.iter().filter(|entry| is_repair(entry, EventRepair::CloserSupplied)).count();
         let has = |kind| entries.iter().any(|entry| matches!(entry, TraceEntry::Canonical(own, ..) if *own == kind));
         let is_finished = has(EventType::RunFinished);
-        let is_cut = matches!(row.cause, RowCause::Gateway | RowCause::End | RowCause::Left);
+        let is_cut = matches!(row.cause, RowCause::Gateway | RowCause::End | RowCause::Disconnect);
         if !is_finished && !is_cut && !has(EventType::RunError) {
             self.unanswered.extend(ended.into_iter().filter(|own| own.item == RunItem::ToolCall));
             self.unanswered.truncate(MAX_OPEN);

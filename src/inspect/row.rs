@@ -25,7 +25,7 @@ pub(crate) enum RowCause {
     /// the agent's body ended
     End,
     /// the client left before the run ended
-    Left,
+    Disconnect,
     /// nothing that either side sent
     Mark,
 }

@@ -84,7 +84,7 @@ const STORIES = [
     row(25, "changed", { type: HOSTILE, id: 12345678901234567890n.toString() }, [{ type: "RAW", event: HOSTILE }]),
     row(28, "changed", '{"type":"CUSTOM","id":12345678901234567891}', [{ type: "CUSTOM", id: 12345678901234567000 }]), finished(34), ended(35)] },
   { name: "hung call", outcome: "client_gone", silence: { from_ms: 34, until_ms: 42_034 }, rows: () => [started(), opened(14), firstText(20, "Let me look."), closed(26), ...tool(30, "weather"),
-    row(42_034, "left", null, [], { note: "the client closed the connection", left_open: [{ item: "call", id: "c1", name: "weather", lacks: "end", n: 5 }] })] },
+    row(42_034, "disconnect", null, [], { note: "the client closed the connection", left_open: [{ item: "call", id: "c1", name: "weather", lacks: "end", n: 5 }] })] },
 ];
 const OUTCOMES = [...new Array(12).fill("finished"), "interrupted", "agent_error", "client_gone", "cancelled"];
 const ROUTES = ["chat", "chat-hai", "research", "support-desk", "playground"];

@@ -19,7 +19,7 @@ import { filterInSlices, ROW_LANGUAGE, RowBook } from "../../src/admin/page/row_
 import { isSilent, RUN_LANGUAGE } from "../../src/admin/page/runs_view.mjs";
 import { SecretMask } from "../../src/admin/page/secrets.mjs";
 import { curlOf, quote, reportOf } from "../../src/admin/page/take_along.mjs";
-import { hasFindings, markedAdvice, verdictOf } from "../../src/admin/page/verdict.mjs";
+import { leftOpenText, hasFindings, markedAdvice, verdictOf } from "../../src/admin/page/verdict.mjs";
 import { linesInView, topToShow } from "../../src/admin/page/virtual_list.mjs";
 import { codeParts, oneLine, visible } from "../../src/admin/page/visible_text.mjs";
 import { density, partsOfDetail } from "../../src/admin/page/waterfall.mjs";
@@ -546,11 +546,11 @@ test("names the silence after which a client left, and the call that hung", () =
     const [one] = [...rowsOf(1)];
     const call = { item: "call", id: "c7", name: "weather", n: 1 };
     const left_open = [{ ...call, lacks: "end" }, { ...call, id: "c8", lacks: "result" }];
-    const left = { ...one, n: 2, at_ms, agent: null, client: [], cause: "left", note: "the client closed the connection", left_open };
+    const left = { ...one, n: 2, at_ms, agent: null, client: [], cause: "disconnect", note: "the client closed the connection", left_open };
     book.add([{ ...one, n: 1, at_ms: 20 }, left]);
     return verdictOf({ ...summaryOf(1, NOW), outcome: "client_gone", code: null, client_waits }, book).map(({ level, text }) => `${level} ${text}`);
   };
-  const open = "warning Still open when the client left: the call `c7` (weather) of row 1, the call `c8` (weather) of row 1, which has no result.";
+  const open = "warning Still open when the client left: the call `c7` (weather) of row 1, the call `c8` (weather) of row 1 without a result.";
   const [silent, ...rest] = verdict(42_020);
   assert.match(silent, /^warning The client closed the connection after the agent had sent nothing for 42\.00 s\. \d+ events? came/);
   // Neither the wait nor the note of the last row again.
@@ -570,8 +570,12 @@ test("marks runs in which the agent was silent for long, unless they failed", ()
   assert.deepEqual([{}, { silence: null }, silence(4_999), silence(5_000), { ...silence(9_000), outcome: "client_gone" },
     { ...silence(9_000), outcome: "upstream_error" }, { ...silence(9_000), state: "running", outcome: null }].map(isMarked),
     [false, false, false, true, true, false, false]);
-  const { test } = parseFilter("silence:>5s", RUN_LANGUAGE);
-  assert.deepEqual([test(run), test({ ...run, ...silence(6_000) })], [false, true]);
+  const found = (filter) => [run, { ...run, ...silence(4_999) }, { ...run, ...silence(5_000) }, { ...run, ...silence(6_000) }]
+    .map(parseFilter(filter, RUN_LANGUAGE).test);
+  assert.deepEqual(found("silence:>=5s"), [false, false, true, true]);
+  assert.deepEqual(found("silence:>5s"), [false, false, false, true]);
+  assert.deepEqual(found("silence:<=5s"), [true, true, true, false]);
+  assert.deepEqual(found("silence:<5s"), [true, true, false, false]);
 });
 
 test("reads a check's verdict from its members, not from its words", () => {
@@ -609,6 +613,10 @@ test("shows the gateway's sentences in Chinese, with what they name, and leaves 
     "": "",
   };
   for (const [english, chinese] of Object.entries(forms)) assert.equal(translated(english), chinese);
+  const call = { item: "call", name: "weather", n: 1 };
+  const left_open = [{ ...call, id: "c7", lacks: "result" }, { ...call, id: "c8", name: null, lacks: "result" }];
+  assert.equal(leftOpenText({ cause: "disconnect", left_open }),
+    "客户端离开时仍未结束：调用 `c7`（weather，第 1 行，尚无结果）、调用 `c8`（第 1 行，尚无结果）。");
   // What the page has no words for stands beneath the cause, as the gateway wrote it.
   const detail = "/tools/0/name: the tool `delete` is not allowed on this route. Correct the request and send it again.";
   assert.deepEqual(divided(detail), { known: "请更正后重新发送。", own: "/tools/0/name: the tool `delete` is not allowed on this route." });

@@ -61,7 +61,7 @@
  *
  * @typedef {{ n: number, agent: string[], client: string[] }} ReadRow   the events of both sides, read as AG-UI
  *
- * @typedef {"same" | "changed" | "split" | "merged" | "held" | "dropped" | "nothing" | "gateway" | "end" | "left" | "mark"} Cause
+ * @typedef {"same" | "changed" | "split" | "merged" | "held" | "dropped" | "nothing" | "gateway" | "end" | "disconnect" | "mark"} Cause
  * @typedef {{ type: string | null, event?: string, data: string | null }} Side   no data if only events are recorded; the
  *   `event:` line if the agent's dialect is read by it
  * @typedef {{ label: string, help: string, rule?: string | null, member?: string }} Finding   `member` was added

@@ -1,5 +1,5 @@
 // The filter language: `route:chat outcome:failed since:10m -caller:alice "free text"`. Terms are joined by "and",
-// values with commas by "or"; `*` stands for any characters, `>` and `<` compare numbers, and `-` negates.
+// values with commas by "or"; `*` stands for any characters, `>`, `>=`, `<` and `<=` compare numbers, and `-` negates.
 import { sayName } from "./messages.mjs";
 
 /**
@@ -154,7 +154,7 @@ function testOfOne({ texts, number, words, bare }, value) {
  * @param {string} value
  */
 function readComparison(value) {
-  const [, sign, digits, unit = ""] = /^([<>]?)=?(\d+(?:\.\d+)?)([a-zA-Z]*)$/.exec(value) ?? [];
+  const [, sign, digits, unit = ""] = /^([<>]?=?)(\d+(?:\.\d+)?)([a-zA-Z]*)$/.exec(value) ?? [];
   return digits === undefined || !Object.hasOwn(UNITS, unit) ? null : { sign, bound: Number(digits) * UNITS[unit] };
 }
 
@@ -169,6 +169,8 @@ function comparison(value, bare) {
   const { sign, bound } = read;
   if (sign === ">") return (found) => found > bound;
   if (sign === "<") return (found) => found < bound;
+  if (sign === ">=") return (found) => found >= bound;
+  if (sign === "<=") return (found) => found <= bound;
   return bare === "less" ? (found) => found <= bound : (found) => found === bound;
 }
 

@@ -15,7 +15,7 @@ const SUPPLIES = /** @type {Record<string, RegExp>} */ ({
 });
 
 /** Causes of rows at which a run ended without the agent's own end. */
-export const ENDS = ["gateway", "end", "left"];
+export const ENDS = ["gateway", "end", "disconnect"];
 
 /** What a screen can show of a wait, and a person can feel. */
 const LONG_WAIT_MS = 1_000;

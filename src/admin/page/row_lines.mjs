@@ -21,7 +21,7 @@ export const CAUSE_SIGNS = {
   nothing: "\u00b7",
   gateway: "\u25c6",
   end: "\u25a0",
-  left: "\u21e4",
+  disconnect: "\u21e4",
   mark: "\u00b6",
 };
 export const CHANGE_SIGNS = { same: "=", changed: "\u2260", added: "+", gone: "\u2212" };

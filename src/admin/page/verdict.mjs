@@ -73,7 +73,7 @@ function endOf(run, book) {
   if (run.state === "running") return [{ level: "plain", text: say("verdict.running", numbers) }];
   const level = levelOf(run);
   const outcome = run.outcome ?? "";
-  if (outcome === "client_gone" && isLongSilence(run, book)) {
+  if (outcome === "client_gone" && leftInSilence(run, book)) {
     const { ms, n } = book.longestWait;
     return [{ level, text: [say("verdict.left_after", { time: duration(ms) }), say("verdict.numbers", numbers)].join(say("verdict.between")), row: n }];
   }
@@ -112,8 +112,8 @@ function endOf(run, book) {
  * @param {RunSummary} run
  * @param {RowBook} book
  */
-function isLongSilence(run, { rows, longestWait }) {
-  return rows[longestWait.n - 1]?.cause === "left" && !isForClient(run, longestWait);
+function leftInSilence(run, { rows, longestWait }) {
+  return rows[longestWait.n - 1]?.cause === "disconnect" && !isForClient(run, longestWait);
 }
 
 /**
@@ -230,11 +230,12 @@ export function leftOpenText({ left_open: all = [], cause }, isNamed = () => tru
   const open = all.filter(isNamed);
   if (open.length === 0) return "";
   const items = open.slice(0, MOST_OF_A_KIND).map(({ item, id, name, lacks, n }) =>
-    say(name === null ? "open.item" : "open.named", { item: sayName("item", item), id, name: name ?? "", n: count(n) }) +
-    (lacks === "result" ? say("open.unanswered") : ""));
+    say(name === null ? "open.item" : "open.named", {
+      item: sayName("item", item), id, name: name ?? "", n: count(n), result: lacks === "result" ? say("open.unanswered") : "",
+    }));
   const rest = open.length - items.length;
   if (rest > 0) items.push(say("open.more", { count: count(rest) }));
-  const key = cause === "left" ? "verdict.open_at_leave" : ENDS.includes(cause) ? "verdict.open_at_cut" : "verdict.left_open";
+  const key = cause === "disconnect" ? "verdict.open_at_leave" : ENDS.includes(cause) ? "verdict.open_at_cut" : "verdict.left_open";
   return say(key, { items: items.join(say("list.comma")) });
 }
 
@@ -269,7 +270,7 @@ function waits(book, run) {
   /** @type {Sentence[]} */
   const sentences = [];
   // That the client left in it is how the run ended.
-  if (longestWait.n > 0 && !isLongSilence(run, book)) {
+  if (longestWait.n > 0 && !leftInSilence(run, book)) {
     // The first row may be the end that the gateway made.
     const isFirst = longestWait.n === 1 && rows[0].agent !== null;
     const slow = isForClient(run, longestWait) ? "verdict.wait_client" : "verdict.wait_agent";

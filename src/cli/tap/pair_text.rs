@@ -75,7 +75,8 @@ impl PairText {
                 0 => (format!("{:<RUN_COLUMNS$}{:>8} ", format_run(run), format_millis(row.at_ms)), row.cause.as_str()),
                 _ => (" ".repeat(RUN_COLUMNS + TIME_COLUMNS), ""),
             };
-            let cause = self.paint(cause_style(cause), &fit_text(cause, CAUSE_COLUMNS));
+            // Nothing stands beside the longest one, `disconnect`.
+            let cause = self.paint(cause_style(cause), &fit_text(cause, CAUSE_COLUMNS.max(cause.len())));
             let start = self.paint(TextStyle::Dim, &start);
             let line = match self.side {
                 TapSide::Both => format!("{start}{}  {cause}  {}", text(&agent), text(&client)),
@@ -220,7 +221,7 @@ pub(super) fn describe_missed(runs: u64) -> String {
 fn cause_style(cause: &str) -> TextStyle {
     match cause {
         "dropped" | "gateway" => TextStyle::Warning,
-        "same" | "held" | "nothing" | "end" | "left" | "mark" => TextStyle::Dim,
+        "same" | "held" | "nothing" | "end" | "disconnect" | "mark" => TextStyle::Dim,
         _ => TextStyle::Plain,
     }
 }

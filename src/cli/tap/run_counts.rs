@@ -237,7 +237,7 @@ impl RunCounts {
             true if is_end => Some(format!("the client did not read for {shown} before the end")),
             true => Some(format!("the client did not read for {shown} before {kind}")),
             // The first line of the end has it.
-            false if cause == "left" => None,
+            false if cause == "disconnect" => None,
             false if is_end => Some(format!("the agent sent nothing for {shown}, then the gateway ended the run")),
             false if *is_first => Some(format!("the agent took {shown} to its first event")),
             false => Some(format!("the agent sent nothing for {shown} before {kind}")),
@@ -253,7 +253,7 @@ impl RunCounts {
     /// Describes how the client left.
     pub(super) fn describe_leave(&self, run: &RunLine) -> String {
         let wait = &self.longest_wait;
-        match wait.cause == "left" && !self.is_wait_for_client(run) {
+        match wait.cause == "disconnect" && !self.is_wait_for_client(run) {
             true => format!(
                 "the client closed the connection after the agent had sent nothing for {}",
                 format_millis(wait.time.length_ms())
@@ -287,7 +287,7 @@ pub(super) fn describe_left_open<'a>(open: impl Iterator<Item = &'a LeftOpenLine
     let mut named: Vec<_> = open
         .map(|LeftOpenLine { item, id, name, lacks }| {
             let name = name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
-            let result = if lacks == "result" { ", which has no result" } else { "" };
+            let result = if lacks == "result" { " without a result" } else { "" };
             format!("the {item} `{id}`{name}{result}")
         })
         .collect();
@@ -297,7 +297,7 @@ pub(super) fn describe_left_open<'a>(open: impl Iterator<Item = &'a LeftOpenLine
     }
     let named = if named.is_empty() { return None } else { named.join(", ") };
     Some(match cause {
-        "left" => format!("still open when the client left: {named}"),
+        "disconnect" => format!("still open when the client left: {named}"),
         cause if is_end(cause) => format!("still open when the run was cut: {named}"),
         _ => format!("the agent never ended {named}"),
     })
@@ -305,7 +305,7 @@ pub(super) fn describe_left_open<'a>(open: impl Iterator<Item = &'a LeftOpenLine
 
 /// Returns whether a run ended at a row of this cause, without the agent's own last event.
 fn is_end(cause: &str) -> bool {
-    matches!(cause, "gateway" | "end" | "left")
+    matches!(cause, "gateway" | "end" | "disconnect")
 }
 
 /// Describes the kinds but one.

@@ -146,7 +146,7 @@ async fn names_the_call_and_the_silence_in_which_a_client_left() {
         let last = rows.last().expect("rows");
         assert_eq!(
             (&last["cause"], &last["left_open"], &last["agent"]),
-            (&json!("left"), &expected, &json!(null)),
+            (&json!("disconnect"), &expected, &json!(null)),
             "{last}"
         );
         assert!(last["at_ms"].as_u64() >= silence["until_ms"].as_u64(), "{last}");

@@ -182,13 +182,13 @@ fn the_end_names_the_silence_after_which_the_client_left() {
             lacks: lacks.to_owned(),
         };
         let left_open = vec![open("c1", "end"), open("c2", "result")];
-        counts.add(&RowLine { n: 2, at_ms, cause: "left".to_owned(), left_open, ..RowLine::default() });
+        counts.add(&RowLine { n: 2, at_ms, cause: "disconnect".to_owned(), left_open, ..RowLine::default() });
         let client_waits = client_waits.iter().map(|&(from_ms, until_ms)| WaitLine { from_ms, until_ms }).collect();
         let run = RunLine { outcome: Some("client_gone".to_owned()), client_waits, ..RunLine::default() };
         texts.format_end(&run, &counts)
     };
     let open =
-        "     still open when the client left: the call `c1` (weather), the call `c2` (weather), which has no result";
+        "     still open when the client left: the call `c1` (weather), the call `c2` (weather) without a result";
     let silent =
         "#0 client_gone after 0ms: the client closed the connection after the agent had sent nothing for 42.00s";
     assert_eq!(end(42_020, &[]), [silent, open]);
