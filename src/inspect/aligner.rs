@@ -169,9 +169,10 @@ impl RunAligner {
         }
     }
 
-    /// Adds the row for a client that left before the run ended.
-    pub(crate) fn end_at_disconnect(&mut self, at_ms: u64, rows: &mut Vec<AlignedRow>) {
-        self.push_cut_event(at_ms, false, rows);
+    /// Adds the row for a client that left before the run ended, and one for an event of which the last part came at
+    /// `read_ms`.
+    pub(crate) fn end_at_disconnect(&mut self, read_ms: u64, at_ms: u64, rows: &mut Vec<AlignedRow>) {
+        self.push_cut_event(read_ms, false, rows);
         self.push_row(at_ms, None, RowCause::Disconnect, Some("the client closed the connection"), rows);
     }
 

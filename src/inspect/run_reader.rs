@@ -60,7 +60,7 @@ impl RunReader {
                     _ if missed > 0 => {
                         self.aligner.end_kept_part(self.at_ms, missed, run.is_withheld(), &mut rows);
                     }
-                    Some(at_ms) => self.aligner.end_at_disconnect(at_ms, &mut rows),
+                    Some(at_ms) => self.aligner.end_at_disconnect(self.at_ms, at_ms, &mut rows),
                     None => return ReaderStep::Ended,
                 }
             }

@@ -224,6 +224,7 @@ export default {
   "why.merged": "Several events of the agent became this one for the client.",
   "why.held": "The client got nothing yet: the gateway keeps the event until a later one shows how to write it.",
   "why.dropped": "The client got nothing: the event was left out, and counted as a loss.",
+  "why.unfinished": "The client got nothing: the event has no end.",
   "why.nothing": "The client got nothing: the rules of the dialect file ignore the frame, keep a value of it for later, or have sent all of it before.",
   "why.gateway": "The gateway made this by itself: the agent sent nothing for it.",
   "why.end": "The agent's body ended here.",

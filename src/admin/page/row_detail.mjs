@@ -38,7 +38,7 @@ export function whyOf(row, part, { released }, goTo) {
       "p",
       { class: "lead" },
       element("i", { class: "sign", "aria-hidden": "true" }, CAUSE_SIGNS[cause] ?? "?"),
-      sayName("why", cause),
+      sayName("why", cause === "dropped" && losses.length === 0 ? "unfinished" : cause),
     ),
     writer !== undefined && element("p", { class: "linked" }, say("detail.released_by"), " ", link(writer)),
     releases.length > 0 &&

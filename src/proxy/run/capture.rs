@@ -75,13 +75,8 @@ impl OptionalCapture {
         self.update(record);
         let agent_error = record.summary.agent_error.as_deref();
         let (code, message) = match (rejection, agent_error) {
-            // Nothing of the agent's is in these causes, and the way out is the operator's: dialects, or a limit's key.
-            (Some(rejection), _)
-                if matches!(rejection.kind, RejectionKind::UpstreamDialect | RejectionKind::UpstreamTimeout) =>
-            {
-                (Some(rejection.kind.code().to_owned()), rejection.logged_cause().map(str::to_owned))
-            }
-            (Some(rejection), _) if rejection.has_secret_detail => {
+            // Only dialects are in this cause, and the way out is the operator's.
+            (Some(rejection), _) if rejection.kind == RejectionKind::UpstreamDialect => {
                 let message = format!("{} {}", rejection.kind.text(), rejection.hint());
                 (Some(rejection.kind.code().to_owned()), Some(message))
             }

@@ -119,6 +119,10 @@ async fn names_the_call_and_the_silence_in_which_a_client_left() {
             json!([{"item": "call", "id": "c1", "name": "weather", "lacks": "result", "n": 2}]),
         ),
         (start_call.to_owned() + end_call + result, json!(null)),
+        (
+            start_call.to_owned() + "data: {\"type\":\"TOOL_CALL_END\"",
+            json!([{"item": "call", "id": "c1", "name": "weather", "lacks": "end", "n": 2}]),
+        ),
         // The agent goes on without one.
         (start_call.to_owned() + end_call + chunk, json!(null)),
         (
@@ -143,7 +147,8 @@ async fn names_the_call_and_the_silence_in_which_a_client_left() {
         let timeline = last_timeline(&run_dir).await;
         assert!(timeline.iter().any(|moment| moment["name"] == "silence"), "{timeline:?}");
         let rows = run_dir.lines(&format!("/inspect/v1/runs/{}/rows", run["id"]));
-        let last = rows.last().expect("rows");
+        let (last, before) = rows.split_last().expect("rows");
+        assert!(before.iter().all(|row| row["at_ms"].as_u64() <= silence["from_ms"].as_u64()), "{before:?}");
         assert_eq!(
             (&last["cause"], &last["left_open"], &last["agent"]),
             (&json!("disconnect"), &expected, &json!(null)),
