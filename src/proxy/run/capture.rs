@@ -77,6 +77,9 @@ impl OptionalCapture {
         let (code, message) = match (rejection, agent_error) {
             // Only dialects are in this cause, and the way out is the operator's.
             (Some(rejection), _) if rejection.kind == RejectionKind::UpstreamDialect => {
+                (Some(rejection.kind.code().to_owned()), rejection.logged_cause().map(str::to_owned))
+            }
+            (Some(rejection), _) if rejection.has_secret_detail => {
                 let message = format!("{} {}", rejection.kind.text(), rejection.hint());
                 (Some(rejection.kind.code().to_owned()), Some(message))
             }
