@@ -82,7 +82,7 @@ pub(super) fn explain_syntax(name: &str, text: &str, mut error: &Error, is_key: 
         ),
         other => (
             format!("this cannot be read: {}", UserMessageFormatter.format_message(other)),
-            Some("write keys and values without YAML tags such as `!!int` and merge keys (`<<`), and text in quotes"),
+            Some("write numbers below 1e308, keys and values without YAML tags such as `!!int`, and text in quotes"),
         ),
     };
     let problem = ConfigProblem::for_file(name, message).with_location("", position);

@@ -31,6 +31,10 @@ pub(super) fn hint_for_syntax_error(
     let at = YamlLine::nth(text, stopped.line)?;
     let first = stopped.line.saturating_sub(LINES_ABOVE).max(1);
     let above = || (first..=stopped.line).rev().filter_map(|line| YamlLine::nth(text, line));
+    let foreign = at.foreign_line().or_else(|| at.foreign_mark());
+    if let Some(found) = foreign.or_else(|| above().find_map(|line| line.foreign_blank())) {
+        return Some(found);
+    }
     if message.contains("tab") {
         return tab_hint(text, stopped, message);
     }
@@ -151,6 +155,44 @@ impl<'t> YamlLine<'t> {
     fn is_blank(&self) -> bool {
         let inside = self.text.trim_start();
         inside.is_empty() || inside.starts_with('#')
+    }
+
+    /// Finds a line that another program has left: the fence of Markdown, or the marker of a merge.
+    fn foreign_line(&self) -> Option<YamlHint> {
+        let inside = self.text.trim_start();
+        let begin = self.text.len() - inside.len();
+        if inside.starts_with("```") {
+            return Some(self.hint_at(begin, "this line is Markdown", "remove the lines that begin with ```"));
+        }
+        let is_marker = ["<<<<<<< ", ">>>>>>> "].iter().any(|marker| inside.starts_with(marker));
+        (is_marker || inside == "=======").then(|| {
+            let hint = "keep one of the two versions, and remove the lines with `<<<<<<<`, `=======` and `>>>>>>>`";
+            self.hint_at(begin, "a merge is not finished here", hint)
+        })
+    }
+
+    /// Finds a no-break space before the key.
+    fn foreign_blank(&self) -> Option<YamlHint> {
+        let at = self.indentation().find('\u{a0}')?;
+        Some(self.hint_at(at, "a no-break space stands here", "write plain spaces before the keys"))
+    }
+
+    /// Finds a character that looks like one of YAML's, but is another.
+    fn foreign_mark(&self) -> Option<YamlHint> {
+        let inside = self.text.trim_start();
+        if ["– ", "— ", "‐ ", "− "].iter().any(|dash| inside.starts_with(dash)) {
+            let begin = self.indentation().len();
+            let hint = "write `-`, the hyphen of the keyboard";
+            return Some(self.hint_at(begin, "a dash of another kind begins this element", hint));
+        }
+        let mut before = ' ';
+        for (at, each) in self.scan_quotes().outside {
+            if matches!(each, '“' | '”' | '„' | '‘' | '’') && " [{,".contains(before) {
+                return Some(self.hint_at(at, "a typographic quote, which is none in YAML", "write `\"` or `'`"));
+            }
+            before = each;
+        }
+        None
     }
 
     /// Finds a key without a colon, or with no space after it.

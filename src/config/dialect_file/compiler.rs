@@ -295,6 +295,13 @@ impl<'c> DialectCompiler<'c> {
         let NodeValue::Mapping(entries) = &at.node.value else { return };
         for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
             let path = join_key(at.path, &entry.key);
+            // `when {PATH: word}` is a key with a brace in it.
+            let word = entry.key.split([' ', '{']).next().unwrap_or_default();
+            if word != entry.key && known.contains(&word) {
+                let hint = format!("write `{word}: …`: a colon and a space");
+                self.report(&path, entry.position, format!("there is no `: ` after `{word}`"), hint);
+                continue;
+            }
             let own = OTHER_KEYS.iter().find(|(key, _)| *key == entry.key).map(|(_, hint)| (*hint).to_owned());
             let hint = own.unwrap_or_else(|| did_you_mean(&entry.key, known));
             self.report(&path, entry.position, "there is no such key here", hint);
@@ -353,7 +360,7 @@ impl<'c> DialectCompiler<'c> {
             ),
             Err(SubstitutionError::Unclosed) => ("`${` has no closing `}`".to_owned(), "write `${NAME}`".to_owned()),
             Err(SubstitutionError::Malformed(inside)) => {
-                let hint = match inside.split_once('-') {
+                let hint = match inside.split_once(['-', ':', '=']) {
                     Some((name, default)) if is_variable_name(name) => {
                         format!("a default stands behind `:-`: write `${{{name}:-{default}}}`")
                     }

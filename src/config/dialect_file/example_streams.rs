@@ -30,6 +30,12 @@ impl<'t> StreamLine<'t> {
         Some(value.strip_prefix(' ').unwrap_or(value))
     }
 
+    /// Returns whether a line is a field or a comment. The first may have a mark of the byte order.
+    fn is_field(self) -> bool {
+        let name = self.text.trim_start_matches('\u{feff}').split(':').next().unwrap_or_default();
+        ["", "data", "event", "id", "retry"].contains(&name)
+    }
+
     fn fault(self, column: usize, message: impl Into<String>, hint: &'static str) -> FrameFault {
         FrameFault { line: self.number, column, message: message.into(), hint }
     }
@@ -76,6 +82,10 @@ fn find_fault(frame: &[StreamLine<'_>]) -> Option<FrameFault> {
     }
     if let Some(line) = frame.iter().find(|line| line.text.starts_with('{')) {
         return Some(line.fault(0, "this line has no `data:`, so it is ignored", "write `data: ` before it"));
+    }
+    if let Some(line) = frame.iter().find(|line| !line.is_field()) {
+        let hint = "write `data: `, `event: `, `id: ` or `retry: `, in small letters, or remove the line";
+        return Some(line.fault(0, "this line is no field of a stream, so it is ignored", hint));
     }
     let data: Vec<_> = frame.iter().filter_map(|line| Some((*line, line.value("data")?))).collect();
     let whole = data.iter().map(|(_, value)| *value).collect::<Vec<_>>().join("\n");

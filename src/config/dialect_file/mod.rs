@@ -30,6 +30,7 @@ use requests::REQUEST_KEYS;
 use rules::RULE_KEYS;
 pub use schema::dialect_file_schema;
 use templates::{EACH_KEYS, ITEM_KEYS};
+use value_mistakes::CONVERSION_KEYS;
 
 /// Keys at the top of a dialect file that no configuration has.
 const OWN_KEYS: &[&str] = &["events", "request", "payload", "tests"];
@@ -80,8 +81,17 @@ fn explain_yaml(name: &str, text: &str, error: &serde_saphyr::Error) -> ConfigPr
         && let Some(line) = text.lines().nth(line)
         && let Some((at, _)) = line.char_indices().nth(column)
         && let (before, word) = line.split_at(at)
-        && let Some(word) = word.strip_prefix('@')
     {
+        // YAML takes `text_of "` as the begin of a text.
+        let key = before.trim_end_matches(['{', '"']).trim_end().rsplit([' ', '{']).next();
+        if let Some(key) = key.filter(|key| CONVERSION_KEYS.contains(key)) {
+            let column = before[..before.rfind(key).unwrap_or_default()].chars().count() + 1;
+            problem.column = u64::try_from(column).ok();
+            problem.message = format!("there is no `: ` after `{key}`");
+            problem.hint = Some(format!("write `{{{key}: …}}`: braces, a colon and a space"));
+            return problem.with_dialect_excerpt(text);
+        }
+        let Some(word) = word.strip_prefix('@') else { return problem.with_dialect_excerpt(text) };
         let end = word.find([' ', ',', '}', ']', ':']).unwrap_or(word.len());
         problem.message = "YAML does not allow a word to begin with `@`".to_owned();
         // `when: @event: hello` needs more than quotes.

@@ -1,7 +1,7 @@
 //! The requests of a dialect file, and the members of its agent's errors.
 
 use super::compiler::{DialectCompiler, PathUse, PlacedNode};
-use super::path_text::write_path;
+use super::path_text::{is_place, write_path};
 use super::rule_overlaps::FirstMatch;
 use crate::codec::json::JsonStep;
 use crate::config::scalar;
@@ -77,6 +77,16 @@ impl DialectCompiler<'_> {
         if !matches!(parts.first(), Some(TextPart::Literal(text)) if text.starts_with('/')) {
             let hint = "write what stands behind the path of the route's URL, such as `/tools/{@thread.run_id}`";
             self.report_at(at, "does not begin with `/`", hint);
+            return None;
+        }
+        let is_lost = |segment: &&str| segment.starts_with('@') && is_place(segment);
+        let mut segments = parts.iter().filter_map(|part| match part {
+            TextPart::Literal(text) => text.split('/').find(is_lost),
+            TextPart::From(_) => None,
+        });
+        if let Some(place) = segments.next() {
+            let message = format!("`{place}` without braces is this text itself");
+            self.report_at(at, message, format!("write `{{{place}}}`"));
             return None;
         }
         let literals = parts.iter().map(|part| match part {

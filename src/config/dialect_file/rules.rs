@@ -297,6 +297,7 @@ impl DialectCompiler<'_> {
         let event = EmittedEvent { kind, members, key, whole_text, copies_text: false };
         // A misspelt member is not also a missing one.
         if self.problem_count() == before {
+            self.check_call_id(at, &event);
             self.check_members(at, &event, is_piece, is_call);
         }
         Some(event)
@@ -405,6 +406,21 @@ impl DialectCompiler<'_> {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Warns about an id that all calls of a run have, so that two become one.
+    fn check_call_id(&mut self, at: PlacedNode<'_>, event: &EmittedEvent) {
+        let (id, name) = (find_member(&event.members, Field::ToolCallId), Field::ToolCallId.camel());
+        let (value, name) = if event.key.is_some() { (event.key.as_ref(), KEY) } else { (id, name) };
+        if event.kind == EventType::ToolCallChunk
+            && matches!(value, Some(ValueTemplate::Literal(_)))
+            && let Some(entry) = at.node.entry(name)
+            && matches!(&entry.value.value, NodeValue::Scalar(text) if !text.text.contains("${"))
+        {
+            let message = "all calls of a run have this id, so that two become one";
+            let hint = "write the path of the agent's id, such as \"{id}\", or remove the key if it has none";
+            self.warn(&join_key(at.path, name), position_of(&entry.value), message, hint);
         }
     }
 

@@ -6,7 +6,9 @@ use super::path_text::is_place;
 use super::request_places::RequestPlace;
 use super::rule_overlaps::FirstMatch;
 use super::rules::RULE_KEYS;
-use super::value_mistakes::{CONVERSION_KEYS, TABLE_KEYS, find_mistake, is_pattern, plain_variable, value_of};
+use super::value_mistakes::{
+    CONVERSION_KEYS, TABLE_KEYS, find_conversion, find_mistake, is_pattern, plain_variable, quote_path, value_of,
+};
 use crate::codec::json;
 use crate::config::problem::SourcePosition;
 use crate::config::spanned_tree::{MapEntry, NodeValue, TreeNode, TreeScalar, TreeScalarKind, join_key};
@@ -74,6 +76,10 @@ impl DialectCompiler<'_> {
                 })
             }
             _ => {
+                if let Some((entry, meant)) = find_conversion(entries) {
+                    let message = format!("`{}` is a member of an object here", entry.key);
+                    self.warn(at.path, position_of(at.node), message, format!("did you mean `{meant}`?"));
+                }
                 let members = entries.iter().filter(|entry| !entry.value.is_skipped.get()).map(|entry| {
                     let path = join_key(at.path, &entry.key);
                     let value = self.compile_value(PlacedNode { node: &entry.value, path: &path }, scope)?;
@@ -256,11 +262,12 @@ impl DialectCompiler<'_> {
         let NodeValue::Scalar(written) = &at.node.value else {
             match &at.node.value {
                 NodeValue::Mapping(entries) if let [MapEntry { key, value, .. }] = &**entries => {
+                    let key = quote_path(key);
                     let hint = match &value.value {
                         NodeValue::Scalar(word) if *test == ValueTest::Has => {
                             format!("write the path alone, `{key}`, or `when: {{{key}: {}}}` for this value", word.text)
                         }
-                        _ => format!("write the path alone, `{key}`, in quotes if it begins with `@`"),
+                        _ => format!("write the path alone, `{key}`"),
                     };
                     self.report_at(at, "must be a path, not a mapping", hint);
                 }
@@ -373,8 +380,12 @@ impl DialectCompiler<'_> {
             return true;
         }
         let doubled = text.split("{{").skip(1).find_map(|rest| rest.split_once("}}").map(|(inside, _)| inside));
-        let is_lost =
-            |place: &&str| matches!(scope, PathUse::Frame { .. }) && (place.starts_with('@') || is_place(place));
+        let is_frame = matches!(scope, PathUse::Frame { .. });
+        // An agent may have templates of its own, but none begin with `@`.
+        let is_lost = |place: &&str| match place.starts_with('@') {
+            true => is_frame || is_place(place),
+            false => is_frame && is_place(place),
+        };
         let Some(place) = doubled.filter(is_lost) else { return false };
         let hint = format!("write `{{{place}}}` for the value, or `{{{{ {place} }}}}` for a text in braces");
         self.report_at(at, format!("`{{{{{place}}}}}` is the text `{{{place}}}`, not a value"), hint);

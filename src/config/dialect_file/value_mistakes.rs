@@ -2,7 +2,7 @@
 //! patterns, and variables without braces.
 
 use super::compiler::PlacedNode;
-use crate::config::problem::{did_you_mean, nearest};
+use crate::config::problem::{did_you_mean, is_one_edit_off, nearest};
 use crate::config::spanned_tree::{MapEntry, NodeValue};
 
 /// Keys of a mapping that is not an object but a way to make a value.
@@ -18,6 +18,18 @@ pub(super) fn plain_variable(text: &str) -> Option<&str> {
     let name = text.strip_prefix('$')?;
     let is_name = name.len() > 1 && name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
     is_name.then_some(name)
+}
+
+/// Returns the key of a value that the only key of an object may mean.
+pub(super) fn find_conversion(entries: &[MapEntry]) -> Option<(&MapEntry, &'static str)> {
+    let [only] = entries else { return None };
+    let meant = CONVERSION_KEYS.iter().find(|key| **key != only.key && is_one_edit_off(&only.key, key))?;
+    Some((only, meant))
+}
+
+/// Writes a path as a key or a value: YAML reserves the `@`.
+pub(super) fn quote_path(path: &str) -> String {
+    if path.starts_with('@') { format!("\"{path}\"") } else { path.to_owned() }
 }
 
 /// Returns whether a word looks like a regular expression, or like one of a shell.
@@ -45,6 +57,10 @@ pub(super) fn find_mistake(at: PlacedNode<'_>, entries: &[MapEntry]) -> Option<(
     {
         let key = &wrong.key;
         return Some((format!("`{key}` has another key beside it"), format!("write `{{{key}: VALUE}}` alone")));
+    }
+    if has_text("each") && has("as") && has("rules") {
+        let hint = "keep `as:` for one form of all elements, or `rules:` for several";
+        return Some(("`each` has both `as` and `rules`".to_owned(), hint.to_owned()));
     }
     if has_text("each") && !has("as") && !has("rules") {
         return Some(("`each` without the form of its elements".to_owned(), "add `as:` or `rules:`".to_owned()));

@@ -276,3 +276,119 @@ fn examples_have_one_input() {
         ),
     ]);
 }
+
+#[test]
+fn marks_of_other_programs_are_named() {
+    assert_one_each(&[
+        (
+            file("  - has: a\n\u{a0} \u{a0} fail: {message: b}\n"),
+            "4:1: a no-break space stands here",
+            "write plain spaces",
+        ),
+        (file("  - has: a\n    fail: {message: “{m}”}\n"), "4:21: a typographic quote", "write `\"` or `'`"),
+        (
+            file("  - has: a\n    fail: {message: b}\n  – has: c\n    fail: {message: d}\n"),
+            "5:3: a dash of another kind",
+            "write `-`, the hyphen of the keyboard",
+        ),
+        (format!("```yaml\n{}", file("")), "1:1: this line is Markdown", "remove the lines that begin with ```"),
+        (
+            file("<<<<<<< HEAD\n  - has: a\n    fail: {message: b}\n"),
+            "3:1: a merge is not finished here",
+            "keep one of the two versions",
+        ),
+        (
+            file("  - when: {a: 1e400}\n    fail: {message: b}\n"),
+            "3:15: this cannot be read: value `1e400`",
+            "write numbers below 1e308",
+        ),
+    ]);
+}
+
+#[test]
+fn a_colon_that_is_missing_is_named() {
+    let tagged = "{each: messages, as: {words: text_of \"{@item.content}\"}}";
+    assert_one_each(&[
+        (
+            request(tagged),
+            "5:50: there is no `: ` after `text_of`",
+            "write `{text_of: …}`: braces, a colon and a space",
+        ),
+        (
+            file("  - when {\"@event\": utter}\n    fail: {message: b}\n"),
+            "3:5: events[0].when {\"@event\": there is no `: ` after `when`",
+            "write `when: …`: a colon and a space",
+        ),
+        (
+            request("\"${ACME_TENANT:main}\""),
+            "5:21: request.body.m: `${ACME_TENANT:main}` is not a valid variable name",
+            "a default stands behind `:-`: write `${ACME_TENANT:-main}`",
+        ),
+        (
+            file("  - has: {\"@event\": utter}\n    fail: {message: b}\n"),
+            "3:10: events[0].has: must be a path, not a mapping",
+            "write the path alone, `\"@event\"`, or `when: {\"@event\": utter}` for this value",
+        ),
+    ]);
+}
+
+#[test]
+fn values_that_would_be_ignored_or_sent_as_they_are_written() {
+    assert_one_each(&[
+        (
+            request("{each: messages, as: {a: 1}, rules: [{as: {b: 1}}]}"),
+            "5:21: request.body.m: `each` has both `as` and `rules`",
+            "keep `as:` for one form of all elements, or `rules:` for several",
+        ),
+        (
+            request("{textof: \"{@user_text}\"}"),
+            "5:21: warning: request.body.m: `textof` is a member of an object here",
+            "did you mean `text_of`?",
+        ),
+        (
+            request("\"{{@user_text}}\""),
+            "5:21: request.body.m: `{{@user_text}}` is the text `{@user_text}`, not a value",
+            "write `{@user_text}` for the value",
+        ),
+        (
+            file("") + "request: {path: /steps/@run_id/x, body: {m: 1}}\n",
+            "5:17: request.path: `@run_id` without braces is this text itself",
+            "write `{@run_id}`",
+        ),
+        (
+            file(
+                "  - has: a\n    emit: {type: TOOL_CALL_CHUNK, toolCallId: call, toolCallName: \"{n}\", delta: \"{d}\"}\n",
+            ),
+            "4:47: warning: events[0].emit.toolCallId: all calls of a run have this id",
+            "write the path of the agent's id",
+        ),
+        (
+            file("  - has: a\n    emit: {type: TEXT_MESSAGE_CHUNK, delta: \"{a}\"}\n  - has: a\n    ignore: true\n"),
+            "5:5: warning: events[1]: `ignore` changes nothing, because the rule of line 3 is for the same frames",
+            "remove it, or the other rule",
+        ),
+        (
+            file("  - has: a\n    ignore: true\n  - has: a\n    emit: {type: TEXT_MESSAGE_CHUNK, delta: \"{a}\"}\n"),
+            "5:5: warning: events[1]: the `ignore` of line 3 changes nothing, because this rule is for the same frames",
+            "remove it, or this rule",
+        ),
+    ]);
+}
+
+#[test]
+fn lines_of_a_stream_that_are_no_fields() {
+    let stream = |line: &str| {
+        example(&format!(
+            "    stream: |\n      {line}\n      data: {{\"end\": 1}}\n\n    events: [{{type: RUN_STARTED}}]\n"
+        ))
+    };
+    let hint = "write `data: `, `event: `, `id: ` or `retry: `, in small letters, or remove the line";
+    let rows = ["dat: {\"a\": 1}", "evnt: a", "Event: a", "data : {\"a\": 1}", "< HTTP/1.1 200 OK"];
+    let message = "8:7: warning: tests[0].stream: this line is no field of a stream, so it is ignored";
+    assert_one_each(&rows.map(|line| (stream(line), message, hint)));
+    let fields = [": a comment", "id: 1", "retry: 5", "event: a"].map(stream);
+    for text in fields {
+        let warnings = DialectFile::compile("f", text.as_bytes(), &|_| None).map(|file| file.warnings.len());
+        assert_eq!(warnings.ok(), Some(0), "{text}");
+    }
+}
