@@ -16,6 +16,9 @@ const MAX_MEMBERS: usize = 20;
 /// Maximum number of characters of words that have little in common with those of two other letters.
 const SHORT_WORD: usize = 6;
 
+/// Maximum number of steps of a payload that a hint names.
+const PAYLOAD_DEPTH: usize = 4;
+
 /// Paths of a member that may be meant as the `event:` line.
 const EVENT_MEMBERS: [&str; 2] = ["event", "$.event"];
 
@@ -25,7 +28,7 @@ enum PathHint {
     Meant(Vec<String>),
     /// the members that are there; none if nothing is
     Members(Vec<String>),
-    /// It begins at the payload, beside which the member is.
+    /// It begins at the payload, and repeats its path, or is for a member beside it.
     Sibling { payload: String, meant: String },
 }
 
@@ -57,7 +60,7 @@ impl PathHint {
             PathHint::Members(members) if members.is_empty() => String::new(),
             PathHint::Members(members) => format!("; there is {}", quote(members, ", ")),
             PathHint::Sibling { payload, meant } => {
-                format!("paths begin at the payload `{payload}`: write `{meant}` for the member beside it")
+                format!("paths begin at the payload `{payload}`: write {meant}")
             }
         }
     }
@@ -154,14 +157,22 @@ impl ExampleCoverage {
             };
             return vec![warning(payload.line, indent_of(payload.line) + 1, "payload", message, hint)];
         }
+        if let Some(meant) = self.find_payload().filter(|_| self.has_streams) {
+            let message = "no path of the rules has a value in the frames of the examples".to_owned();
+            return vec![warning(
+                1,
+                1,
+                "payload",
+                message,
+                format!("add `payload: {meant}`, below which all of them have one"),
+            )];
+        }
         let unused = mapping.rules.iter().enumerate().filter(|_| self.has_streams);
         let unused = unused.filter(|(_, rule)| !rule.effects.is_empty() && !self.used_lines.contains(&rule.line));
         let mut warnings: Vec<_> = unused
             .map(|(index, rule)| {
-                let missing_list = self.explain_missing_list(rule, &format!("events[{index}].each"));
-                let (cause, hint) = missing_list.or_else(|| self.explain_missing(rule)).unwrap_or_default();
+                let (cause, hint) = self.explain_rule(rule, &format!("events[{index}].each"));
                 let message = format!("no frame of the examples is for this rule{cause}");
-                let hint = format!("add an example with such a frame, so that the rule is tested{hint}");
                 warning(rule.line, indent_of(rule.line) + 1, &format!("events[{index}]"), message, hint)
             })
             .collect();
@@ -190,6 +201,87 @@ impl ExampleCoverage {
 
     fn has_value_at(&self, steps: &[JsonStep]) -> bool {
         self.frames.iter().any(|frame| find_value(steps, frame.as_borrowed()).is_some())
+    }
+
+    /// Returns the object below which all paths of the rules would have values, if none has one where they begin.
+    fn find_payload(&self) -> Option<String> {
+        let is_path =
+            |place: &&ReadPlace| place.rule_line.is_some() && place.chain.len() == 1 && !place.written.starts_with('$');
+        let paths: BTreeSet<&str> = self.places.iter().filter(is_path).map(|place| &*place.written).collect();
+        if self.payload.is_some() || paths.len() < 2 {
+            return None;
+        }
+        let steps: Vec<_> = self.places.iter().filter(is_path).filter_map(|place| place.chain.last()).collect();
+        let mut objects = Vec::new();
+        self.frames.iter().for_each(|frame| add_objects(frame, &[], &mut objects));
+        let leads = |steps: &&Vec<JsonStep>| self.has_value_at(steps);
+        let holds_all = |object: &&Vec<JsonStep>| {
+            steps.iter().all(|steps| self.has_value_at(&[object.as_slice(), steps.as_slice()].concat()))
+        };
+        let meant = objects.iter().find(holds_all).filter(|_| !steps.iter().any(leads))?;
+        Some(write_path("", meant))
+    }
+
+    /// Explains a rule that no frame needs, and the way out.
+    fn explain_rule(&self, rule: &MappingRule, list_path: &str) -> (String, String) {
+        self.explain_mistake(rule, list_path).unwrap_or_else(|| {
+            let missing_list = self.explain_missing_list(rule, list_path);
+            let missing = missing_list.or_else(|| self.explain_missing(rule));
+            let (cause, hint) = missing.or_else(|| explain_conditions(rule)).unwrap_or_default();
+            (cause, format!("add an example with such a frame, so that the rule is tested{hint}"))
+        })
+    }
+
+    /// Explains a condition or a list that can never be what is meant.
+    fn explain_mistake(&self, rule: &MappingRule, list_path: &str) -> Option<(String, String)> {
+        if let (Some(ValueSource::Slot(slot)), Some(place)) =
+            (&rule.each, self.places.iter().find(|place| place.path == list_path))
+            && self.found_slots[*slot]
+            && let [steps] = place.chain.as_slice()
+            && let values = self.frames.iter().filter_map(|frame| find_value(steps, frame.as_borrowed()))
+            && values.into_iter().all(|value| !matches!(value.json_type(), JsonType::Array | JsonType::Null))
+        {
+            let hint = format!("remove `each`, and write `{{{}}}` for the value itself", place.written);
+            return Some((format!(": `{}` is no list", place.written), hint));
+        }
+        rule.conditions.iter().find_map(|condition| {
+            let ValueTest::OneOf(words) = &condition.test else { return None };
+            let path = &condition.path;
+            if words.iter().all(|word| word.value.is_null()) {
+                let hint = "write the value behind the colon; `has:` asks for any, and `lacks:` for none";
+                return Some((format!(": `{path}` is compared with nothing"), hint.to_owned()));
+            }
+            let values = self.values_at(rule, condition)?;
+            words.iter().filter_map(|word| word.value.text()).find_map(|word| {
+                let cause = format!(": none has `{word}` at `{path}`");
+                if word.starts_with('!') {
+                    return Some((
+                        cause,
+                        "write all values that it may have, as a list: there is no negation".to_owned(),
+                    ));
+                }
+                let parts: Vec<&str> = word.split('|').map(str::trim).collect();
+                if parts.len() > 1 && parts.iter().any(|part| values.contains(*part)) {
+                    return Some((cause, format!("write a list: `[{}]`", parts.join(", "))));
+                }
+                let (_, inner) = word.rsplit_once(": ").filter(|(_, inner)| values.contains(*inner))?;
+                Some((cause, format!("write `{inner}` alone")))
+            })
+        })
+    }
+
+    /// Returns the texts that frames have at the place of a condition.
+    fn values_at(&self, rule: &MappingRule, condition: &Condition) -> Option<BTreeSet<String>> {
+        let is_of_rule = |place: &&ReadPlace| place.rule_line == Some(rule.line) && *place.written == *condition.path;
+        match condition.source {
+            ValueSource::EventLine => Some(self.event_lines.clone()),
+            ValueSource::Slot(_) => {
+                let steps = self.places.iter().find(is_of_rule)?.chain.last()?;
+                let values = self.frames.iter().filter_map(|frame| find_value(steps, frame.as_borrowed()));
+                Some(values.filter_map(|value| Some(value.text()?.into_owned())).collect())
+            }
+            _ => None,
+        }
     }
 
     /// Explains a rule whose list no frame has.
@@ -270,16 +362,7 @@ impl ExampleCoverage {
     /// Explains a condition whose place has other words in all frames.
     fn explain_missing_word(&self, rule: &MappingRule, condition: &Condition) -> Option<(String, String)> {
         let ValueTest::OneOf(words) = &condition.test else { return None };
-        let is_of_rule = |place: &&ReadPlace| place.rule_line == Some(rule.line) && *place.written == *condition.path;
-        let values: BTreeSet<String> = match condition.source {
-            ValueSource::EventLine => self.event_lines.clone(),
-            ValueSource::Slot(_) => {
-                let steps = self.places.iter().find(is_of_rule)?.chain.last()?;
-                let values = self.frames.iter().filter_map(|frame| find_value(steps, frame.as_borrowed()));
-                values.filter_map(|value| Some(value.text()?.into_owned())).collect()
-            }
-            _ => return None,
-        };
+        let values = self.values_at(rule, condition)?;
         let words: Vec<_> = words.iter().filter_map(|word| Some(word.value.text()?.into_owned())).collect();
         if words.is_empty() || words.iter().any(|word| values.contains(word)) {
             return None;
@@ -319,7 +402,35 @@ impl ExampleCoverage {
         if !self.has_value_at(sibling) {
             return Some(suggest(steps, payload.steps.len(), "", &roots));
         }
-        Some(PathHint::Sibling { payload: payload.written.clone(), meant: write_path("$", sibling) })
+        let inside = sibling.strip_prefix(payload.steps.as_slice()).filter(|inside| !inside.is_empty());
+        let meant = match inside {
+            Some(inside) => format!("`{}`", write_path("", inside)),
+            None => format!("`{}` for the member beside it", write_path("$", sibling)),
+        };
+        Some(PathHint::Sibling { payload: payload.written.clone(), meant })
+    }
+}
+
+/// Explains a rule each of whose conditions may hold for a frame, but never all of them for one.
+fn explain_conditions(rule: &MappingRule) -> Option<(String, String)> {
+    let is_of_frame = |condition: &Condition| matches!(condition.source, ValueSource::Slot(_) | ValueSource::EventLine);
+    (rule.conditions.len() > 1 && rule.conditions.iter().all(is_of_frame)).then(|| {
+        (
+            ": none fulfils all its conditions at once".to_owned(),
+            ", or remove the condition that is too much".to_owned(),
+        )
+    })
+}
+
+/// Adds the paths of the objects in an object, the outer ones first.
+fn add_objects(value: &Json<'_>, path: &[JsonStep], found: &mut Vec<Vec<JsonStep>>) {
+    let is_object = |value: &Json<'_>| value.json_type() == JsonType::Object;
+    for (key, member) in json::parse_members(value).unwrap_or_default().iter().filter(|(_, value)| is_object(value)) {
+        let inner = [path, &[JsonStep::Member(key.name().into())]].concat();
+        if inner.len() <= PAYLOAD_DEPTH && !found.contains(&inner) {
+            found.push(inner.clone());
+            add_objects(member, &inner, found);
+        }
     }
 }
 

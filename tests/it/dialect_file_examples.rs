@@ -272,11 +272,38 @@ tests:
         ("each: parts", "each: prts", format!("f:5:3: {}: none has a list at `prts`\n  {tested}; did you mean `parts`?\n", no_rule.replace("[0]", "[1]"))),
         ("{\"@event\": say}", "{on: say}", format!("f:3:3: {no_rule}: none has `on`\n  {tested}, or write `\"@event\"` for the `event:` line\n")),
         ("{txt}", "{txt|upper}", "`upper`\n  hint: add an example with it, or correct the path; there is `parts`, `st`, `txt`; `|` stands before the place that is read if the first has no value, not a filter\n".to_owned()),
+        // No example would help.
+        ("each: parts", "each: txt", format!("{}: `txt` is no list\n  hint: remove `each`, and write `{{txt}}`", no_rule.replace("[0]", "[1]"))),
+        ("{\"@event\": say}", "{\"@event\": }", format!("{no_rule}: `@event` is compared with nothing\n  hint: write the value behind the colon")),
+        ("{\"@event\": say}", "{\"@event\": \"event: say\"}", format!("{no_rule}: none has `event: say` at `@event`\n  hint: write `say` alone\n")),
+        ("{\"@event\": say}", "{\"@event\": \"!say\"}", format!("{no_rule}: none has `!say` at `@event`\n  hint: write all values that it may have, as a list")),
+        ("{\"@event\": say}", "{\"@event\": say|tell}", format!("{no_rule}: none has `say|tell` at `@event`\n  hint: write a list: `[say, tell]`\n")),
+        ("{\"@event\": say}", "{\"@event\": say, st: A}", format!("{no_rule}: none fulfils all its conditions at once\n  {tested}, or remove the condition")),
     ] {
         let (code, out) = test(right, wrong);
         assert!(code == Some(1) && out.contains(&expected), "{wrong}: {out}");
         assert_eq!(out.matches("warning: ").count(), 1, "{wrong}: {out}");
     }
+    // A payload that is missing is one mistake, as is one that a path repeats.
+    let below = |frame: &str| format!("      data: {{\"v\":1,\"in\":{{\"d\":{frame}}}}}\n");
+    let mut inner = RULES.to_owned();
+    for line in RULES.lines().filter_map(|line| line.strip_prefix("      data: ")) {
+        inner = inner.replacen(&format!("      data: {line}\n"), &below(line), 1);
+    }
+    let inner_test = |right: &str, wrong: &str| {
+        let file = TempFile::new(&inner.replacen(right, wrong, 1));
+        run(&["check", "--test", utf8(file.path())], "").out.replace(utf8(file.path()), "f")
+    };
+    let out = inner_test("", "");
+    let expected = "f:1:1: warning: payload: no path of the rules has a value in the frames of the examples\n  hint: add `payload: in.d`";
+    assert!(out.starts_with(expected) && out.matches("warning: ").count() == 1, "{out}");
+    let out = inner_test("events:\n", "payload: in.d\nevents:\n");
+    assert_eq!(out, "f: 1 example passed\n");
+    let inside = inner.replacen("events:\n", "payload: in.d\nevents:\n", 1).replacen("{txt}", "{in.d.txt}", 1);
+    let file = TempFile::new(&inside);
+    let out = run(&["check", "--test", utf8(file.path())], "").out;
+    let hint = "has a value at `in.d.txt`\n  hint: paths begin at the payload `in.d`: write `txt`\n";
+    assert!(out.contains(hint) && out.matches("warning: ").count() == 1, "{out}");
     // A request that is refused has the line of its mistake.
     let request = "tests:\n  - request:\n      threadId: t\n      runId: r\n      messages:\n        - {id: u1, role: user, content: Hi}\n        - {role: user, content: Hi}\n    body: {}\n";
     let (_, out) = test("tests:\n", request);

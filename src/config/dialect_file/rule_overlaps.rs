@@ -85,7 +85,9 @@ impl DialectCompiler<'_> {
     /// Warns about `ignore` for the frames of another rule, which applies all the same.
     fn check_ignored(&mut self, at: PlacedNode<'_>, rule: &MappingRule) {
         let is_same = |other: &&MappingRule| {
-            let is_ignored = rule.effects.is_empty() != other.effects.is_empty();
+            // What is only kept does not use a frame.
+            let emits = |rule: &MappingRule| rule.effects.iter().any(|effect| effect.emitted().is_some());
+            let is_ignored = (rule.effects.is_empty() && emits(other)) || (emits(rule) && other.effects.is_empty());
             is_ignored && other.each == rule.each && !rule.conditions.is_empty() && other.conditions == rule.conditions
         };
         let Some(other) = self.mapping.rules.iter().find(is_same) else { return };

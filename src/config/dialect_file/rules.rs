@@ -412,9 +412,9 @@ impl DialectCompiler<'_> {
     /// Warns about an id that all calls of a run have, so that two become one.
     fn check_call_id(&mut self, at: PlacedNode<'_>, event: &EmittedEvent) {
         let (id, name) = (find_member(&event.members, Field::ToolCallId), Field::ToolCallId.camel());
-        let (value, name) = if event.key.is_some() { (event.key.as_ref(), KEY) } else { (id, name) };
         if event.kind == EventType::ToolCallChunk
-            && matches!(value, Some(ValueTemplate::Literal(_)))
+            && event.key.is_none()
+            && matches!(id, Some(ValueTemplate::Literal(_)))
             && let Some(entry) = at.node.entry(name)
             && matches!(&entry.value.value, NodeValue::Scalar(text) if !text.text.contains("${"))
         {
