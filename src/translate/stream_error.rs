@@ -31,7 +31,7 @@ pub enum StreamError {
 /// The part of a run's state that exceeds its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunStateLimit {
-    /// Text and arguments that are sent when their message or call ends.
+    /// Text and arguments that are sent when their message or call ends, and what the rules of a dialect file keep.
     PendingText {
         /// The exceeded limit in bytes.
         limit: usize,
@@ -55,7 +55,10 @@ impl std::fmt::Display for RunStateLimit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             RunStateLimit::PendingText { limit } => {
-                write!(f, "the messages and calls that wait for their end are larger than {limit} bytes")
+                write!(
+                    f,
+                    "what rules keep, and the messages and calls that wait for their end, are larger than {limit} bytes"
+                )
             }
             RunStateLimit::OpenItems => {
                 let limit = memory_limits::OPEN_ITEMS_LIMIT;

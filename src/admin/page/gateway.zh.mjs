@@ -350,7 +350,7 @@ export default {
   "the agent called a tool that is not allowed": "智能体调用了不允许的工具",
   "the run has reached its limit of events": "运行已达到事件数的限制",
   "the run has reached its limit of bytes": "运行已达到字节数的限制",
-  "the messages and calls that wait for their end are larger than {} bytes": "等待结束的消息和调用大于 {} 字节",
+  "what rules keep, and the messages and calls that wait for their end, are larger than {} bytes": "规则保留的内容以及等待结束的消息和调用大于 {} 字节",
   "more than {} messages, calls, steps and subagents are open at once": "同时打开的消息、调用、步骤和子智能体超过 {} 个",
   "the lists of one event have more than {} messages, calls, parts and other elements, or become too long": "一个事件的列表中消息、调用、部分等元素超过 {} 个，或变得过长",
   "what an event becomes for the client is larger than {} bytes": "一个事件在客户端的形式下大于 {} 字节",
