@@ -316,7 +316,7 @@ test("explains a path, and checks the file as it is now", LIMIT, async () => {
   assert.match(await card.locator("table").innerText(), /authenticate.*refuses: authentication_required/s);
   await card.locator("input").fill("/lockd");
   await page.keyboard.press("Enter");
-  await card.locator(".explained", { hasText: "did you mean `/locked`?" }).waitFor();
+  await card.locator(".explained", { hasText: "did you mean /locked?" }).waitFor();
   await card.locator("input").fill("/plain");
   await page.keyboard.press("Enter");
   await card.locator(".explained", { hasText: /passes, depending on: how many.*Route plain: a run, from ag-ui clients/s }).waitFor();
