@@ -185,12 +185,12 @@ impl<'t> YamlLine<'t> {
             let hint = "write `-`, the hyphen of the keyboard";
             return Some(self.hint_at(begin, "a dash of another kind begins this element", hint));
         }
-        let mut before = ' ';
+        let mut before = '-';
         for (at, each) in self.scan_quotes().outside {
-            if matches!(each, '“' | '”' | '„' | '‘' | '’') && " [{,".contains(before) {
+            if matches!(each, '“' | '”' | '„' | '‘' | '’') && ":-[{,".contains(before) {
                 return Some(self.hint_at(at, "a typographic quote, which is none in YAML", "write `\"` or `'`"));
             }
-            before = each;
+            before = if each == ' ' { before } else { each };
         }
         None
     }

@@ -78,7 +78,7 @@ impl RunOutput {
         }
     }
 
-    /// Returns the reason for which nobody wants the run any more, without waiting for one.
+    /// Returns the reason to stop the run, if there is one now.
     pub(super) fn find_stop(&self) -> Option<LogStopReason> {
         match self {
             RunOutput::Direct(pipe, _) => pipe.is_closed().then_some(LogStopReason::Abandoned),

@@ -1,12 +1,10 @@
 //! The error with which an agent ended its run, for the log.
 
 use crate::event::{Event, Field, Json};
+use std::borrow::Cow;
 
 /// Maximum number of characters kept of each text.
 const MAX_TEXT_CHARS: usize = 200;
-
-/// Characters of a message that are kept until it is redacted, so that nothing is cut within what a pattern finds.
-const MAX_READ_CHARS: usize = 10 * MAX_TEXT_CHARS;
 
 /// The code and message of the agent's RUN_ERROR.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,15 +15,28 @@ pub(crate) struct AgentError {
 
 impl AgentError {
     pub(super) fn from_event(event: &Event<'_>) -> AgentError {
-        let text = |field, most| event.get(field).and_then(Json::text).map(|text| text.chars().take(most).collect());
-        let message = text(Field::Message, MAX_READ_CHARS).unwrap_or_default();
-        AgentError { code: text(Field::Code, MAX_TEXT_CHARS), message }
+        let text = |field| event.get(field).and_then(Json::text).map(Cow::into_owned);
+        AgentError { code: text(Field::Code), message: text(Field::Message).unwrap_or_default() }
     }
 
-    /// Cuts the message, once it is redacted.
-    pub(crate) fn cut_message(&mut self) {
-        if let Some((end, _)) = self.message.char_indices().nth(MAX_TEXT_CHARS) {
-            self.message.truncate(end);
+    /// Rewrites both texts, and cuts them then: nothing may be cut within what a pattern finds.
+    pub(crate) fn shorten(&mut self, rewrite: impl Fn(&str) -> String) {
+        for text in self.code.iter_mut().chain([&mut self.message]) {
+            *text = rewrite(text).chars().take(MAX_TEXT_CHARS).collect();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_cut_behind_what_rewrites_them() {
+        let secret = format!("<{}>", "x".repeat(3_000));
+        let mut error = AgentError { code: Some(secret.clone()), message: secret.clone() + &"y".repeat(300) };
+        error.shorten(|text| text.replace(&secret, "***"));
+        assert_eq!(error.code.as_deref(), Some("***"));
+        assert_eq!(error.message, format!("***{}", "y".repeat(197)));
     }
 }

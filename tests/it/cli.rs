@@ -102,7 +102,6 @@ fn explains_each_event_on_stderr() {
     assert!(stderr.ends_with("2 events in, 2 out; carried: nothing; repaired: nothing; lost: nothing\n"), "{stderr}");
 }
 
-/// Content that the client gets and does not show breaks no rule, but its user misses it.
 /// A line that begins with a byte order mark is no field [HTML §9.2.5], so its event is lost.
 #[test]
 fn counts_lines_that_cannot_be_read() {
@@ -112,6 +111,7 @@ fn counts_lines_that_cannot_be_read() {
     assert!(stderr.contains("lost: marked_line 1"), "{stderr}");
 }
 
+/// Content that the client gets and does not show breaks no rule, but its user misses it.
 #[test]
 fn explains_what_the_client_does_not_show() {
     let events = [

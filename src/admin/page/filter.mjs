@@ -154,7 +154,7 @@ function testOfOne({ texts, number, words, bare }, value) {
  * @param {string} value
  */
 function readComparison(value) {
-  const [, sign, digits, unit = ""] = /^([<>]?=?)(\d+(?:\.\d+)?)([a-zA-Z]*)$/.exec(value) ?? [];
+  const [, sign, digits, unit = ""] = /^([<>]?=?)(\d+(?:\.\d+)?|\.\d+)([a-zA-Z]*)$/.exec(value) ?? [];
   return digits === undefined || !Object.hasOwn(UNITS, unit) ? null : { sign, bound: Number(digits) * UNITS[unit] };
 }
 

@@ -362,6 +362,7 @@ impl<'c> DialectCompiler<'c> {
             Err(SubstitutionError::Malformed(inside)) => {
                 let hint = match inside.split_once(['-', ':', '=']) {
                     Some((name, default)) if is_variable_name(name) => {
+                        let default = default.trim_start_matches(['-', '=']);
                         format!("a default stands behind `:-`: write `${{{name}:-{default}}}`")
                     }
                     _ => {

@@ -14,6 +14,8 @@ struct FrameFault {
     column: usize,
     message: String,
     hint: &'static str,
+    /// whether rules find nothing in the frame, or the wrong values
+    breaks_frame: bool,
 }
 
 /// A line of a stream that is not blank.
@@ -32,12 +34,13 @@ impl<'t> StreamLine<'t> {
 
     /// Returns whether a line is a field or a comment. The first may have a mark of the byte order.
     fn is_field(self) -> bool {
-        let name = self.text.trim_start_matches('\u{feff}').split(':').next().unwrap_or_default();
+        let text = if self.number == 0 { self.text.trim_start_matches('\u{feff}') } else { self.text };
+        let name = text.split(':').next().unwrap_or_default();
         ["", "data", "event", "id", "retry"].contains(&name)
     }
 
     fn fault(self, column: usize, message: impl Into<String>, hint: &'static str) -> FrameFault {
-        FrameFault { line: self.number, column, message: message.into(), hint }
+        FrameFault { line: self.number, column, message: message.into(), hint, breaks_frame: true }
     }
 }
 
@@ -53,7 +56,7 @@ impl DialectCompiler<'_> {
                 continue;
             }
             if let Some(fault) = find_fault(&frame) {
-                self.has_broken_frames = true;
+                self.has_broken_frames |= fault.breaks_frame;
                 let text = frame.iter().find(|line| line.number == fault.line).map_or("", |line| line.text);
                 let position = self.position_in(stream, &fault, text);
                 self.warn(&path, position, fault.message, fault.hint);
@@ -85,7 +88,9 @@ fn find_fault(frame: &[StreamLine<'_>]) -> Option<FrameFault> {
     }
     if let Some(line) = frame.iter().find(|line| !line.is_field()) {
         let hint = "write `data: `, `event: `, `id: ` or `retry: `, in small letters, or remove the line";
-        return Some(line.fault(0, "this line is no field of a stream, so it is ignored", hint));
+        // It may be a field of the agent's own.
+        let fault = line.fault(0, "this line is no field of a stream, so it is ignored", hint);
+        return Some(FrameFault { breaks_frame: false, ..fault });
     }
     let data: Vec<_> = frame.iter().filter_map(|line| Some((*line, line.value("data")?))).collect();
     let whole = data.iter().map(|(_, value)| *value).collect::<Vec<_>>().join("\n");

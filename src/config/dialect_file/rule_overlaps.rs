@@ -72,7 +72,6 @@ impl DialectCompiler<'_> {
                 same.get_or_insert(earlier.line);
             }
         }
-        self.check_ignored(at, rule);
         if let Some(line) = ending {
             let message = format!("this is never used, because the rule of line {line} ends the run before it");
             self.report_at(at, message, "move it before that rule, or give that rule further conditions");
@@ -80,31 +79,6 @@ impl DialectCompiler<'_> {
             let message = format!("the rule of line {line} emits the same for the same frames, so that it comes twice");
             self.report_at(at, message, "remove one of the two: all rules that hold for a frame apply to it");
         }
-    }
-
-    /// Warns about `ignore` for the frames of another rule, which applies all the same.
-    fn check_ignored(&mut self, at: PlacedNode<'_>, rule: &MappingRule) {
-        let is_same = |other: &&MappingRule| {
-            // What is only kept does not use a frame.
-            let emits = |rule: &MappingRule| rule.effects.iter().any(|effect| effect.emitted().is_some());
-            let is_ignored = (rule.effects.is_empty() && emits(other)) || (emits(rule) && other.effects.is_empty());
-            is_ignored && other.each == rule.each && !rule.conditions.is_empty() && other.conditions == rule.conditions
-        };
-        let Some(other) = self.mapping.rules.iter().find(is_same) else { return };
-        let (message, hint) = match rule.effects.is_empty() {
-            true => (
-                format!("`ignore` changes nothing, because the rule of line {} is for the same frames", other.line),
-                "remove it, or the other rule",
-            ),
-            false => (
-                format!(
-                    "the `ignore` of line {} changes nothing, because this rule is for the same frames",
-                    other.line
-                ),
-                "remove it, or this rule",
-            ),
-        };
-        self.warn(at.path, position_of(at.node), message, hint);
     }
 
     /// Reports a form that is never used, because an earlier one is for all that it is for.

@@ -23,6 +23,10 @@ pub(super) fn plain_variable(text: &str) -> Option<&str> {
 /// Returns the key of a value that the only key of an object may mean.
 pub(super) fn find_conversion(entries: &[MapEntry]) -> Option<(&MapEntry, &'static str)> {
     let [only] = entries else { return None };
+    let is_template = matches!(&only.value.value, NodeValue::Scalar(scalar) if scalar.text.contains('{'));
+    if !is_template || only.key.starts_with("is_") || only.key.starts_with("has_") {
+        return None;
+    }
     let meant = CONVERSION_KEYS.iter().find(|key| **key != only.key && is_one_edit_off(&only.key, key))?;
     Some((only, meant))
 }

@@ -56,10 +56,9 @@ impl RunTask {
         if outcome == RunOutcome::AgentError {
             let mut error = self.stream.take_agent_error();
             if let Some(error) = &mut error {
-                if let Some(redaction) = &self.context.redaction {
-                    error.message = redaction.redact_text(&error.message);
-                }
-                error.cut_message();
+                let redaction = self.context.redaction.as_ref();
+                error
+                    .shorten(|text| redaction.map_or_else(|| text.to_owned(), |redaction| redaction.redact_text(text)));
             }
             self.context.record.summary.agent_error = error;
         }
