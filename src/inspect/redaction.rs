@@ -202,7 +202,7 @@ mod tests {
         let one = redacted(&["delta.login"], &value);
         assert_eq!(inside(&one)["login"], json!({"password": "***"}));
         assert_eq!(inside(&one)["list"], inside(&value)["list"]);
-        // What has no match stays as it was written.
+        // A text without a match stays as it was written.
         assert_eq!(redacted(&["delta.nobody", "**.nowhere"], &value), value);
     }
 

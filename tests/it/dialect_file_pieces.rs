@@ -210,7 +210,7 @@ fn pieces_open_and_close_what_they_belong_to() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
 
-/// What does not reach the client, or comes behind the end of the run, is counted once. Behind the end, only frames that
+/// Events that do not reach the client, or follow the end of the run, are counted once. Behind the end, only frames that
 /// would have been sent are.
 #[test]
 fn counts_what_no_client_gets() {

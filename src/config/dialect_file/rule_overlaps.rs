@@ -62,7 +62,7 @@ impl DialectCompiler<'_> {
         let earlier = rules.iter().enumerate().filter(|(_, earlier)| applies_before(earlier, rule));
         let (mut ending, mut same) = (None, None);
         for (index, earlier) in earlier {
-            // What is kept in between may be in the event.
+            // The event may have a value that a rule in between keeps.
             let may_differ = rules[index..].iter().chain([rule]).any(keeps_something);
             let emits_same = |effect: &RuleEffect| effect.emitted().is_some() && rule.effects.contains(effect);
             if earlier.each.is_none() && earlier.effects.iter().any(ends_run) {

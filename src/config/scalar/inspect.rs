@@ -21,6 +21,12 @@ pub(in crate::config) fn parse_redact_rule(text: &str) -> Result<RedactRule, Sca
             )),
         };
     }
+    if text.starts_with('/') {
+        return Err(ScalarError::new(
+            "begins like a pattern, but has no closing `/`",
+            "write `/[0-9]{16}/` for a pattern, or a path with dots, such as `user.email`",
+        ));
+    }
     let hint = "write the names of members with dots, such as `user.email`, `messages.*.content` or `**.password`, with at \
                 most one `**`";
     let path = text.strip_prefix("$.").unwrap_or(text);
@@ -36,4 +42,19 @@ pub(in crate::config) fn parse_redact_rule(text: &str) -> Result<RedactRule, Sca
         return Err(ScalarError::new("is not a valid path", hint));
     }
     Ok(RedactRule::Path(steps))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As a path, such a text would be found nowhere, and what it means would be kept.
+    #[test]
+    fn a_pattern_without_its_second_slash_is_no_path() {
+        for text in ["/[0-9]{16}", "/user/email", "/"] {
+            let error = parse_redact_rule(text).expect_err("no rule");
+            assert!(format!("{error:?}").contains("closing `/`"), "{text}: {error:?}");
+        }
+        assert!(parse_redact_rule("/[0-9]{16}/").is_ok() && parse_redact_rule("links.a/b").is_ok());
+    }
 }

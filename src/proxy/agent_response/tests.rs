@@ -1,4 +1,4 @@
-//! What is found in an agent's failure, and what of it is logged.
+//! Tests of the message found in an agent's failure, and of the part that is logged.
 
 use super::*;
 use crate::codec::json::JsonStep;
@@ -78,7 +78,7 @@ fn what_a_route_redacts_is_passed_and_not_logged() {
     assert_eq!(rejection.cause.as_deref(), Some(format!("the agent answered {expected}").as_str()));
 }
 
-/// What is cut within it, or masked in part, is still found.
+/// A card number at the cut, or beside a masked word, is found like any other.
 #[test]
 fn patterns_apply_before_texts_are_cut() {
     let rules = [RedactRule::Pattern("[0-9]{16}".parse().expect("a pattern"))];

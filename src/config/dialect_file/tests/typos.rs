@@ -125,6 +125,11 @@ fn values_with_the_wrong_marks_name_the_right_ones() {
     ]);
 }
 
+fn assert_no_warning(text: &str) {
+    let compiled = DialectFile::compile("f", text.as_bytes(), &|_| None);
+    assert!(compiled.as_ref().is_ok_and(|file| file.warnings.is_empty()), "{text}{compiled:?}");
+}
+
 #[test]
 fn rules_that_another_makes_useless_are_refused() {
     let text = |path: &str| format!("emit: {{type: TEXT_MESSAGE_CHUNK, delta: \"{{{path}}}\"}}");
@@ -185,8 +190,7 @@ fn rules_that_another_makes_useless_are_refused() {
             "{when: {\"@item.role\": tool}, has: \"@item.content\", as: x}, {when: {\"@item.role\": tool}, as: y}, {as: z}",
         ),
     ] {
-        let compiled = DialectFile::compile("f", accepted.as_bytes(), &|_| None);
-        assert!(compiled.as_ref().is_ok_and(|file| file.warnings.is_empty()), "{accepted}{compiled:?}");
+        assert_no_warning(&accepted);
     }
 }
 
@@ -365,8 +369,7 @@ fn values_that_would_be_ignored_or_sent_as_they_are_written() {
     ]);
     // Members of the agent's own.
     for member in ["{is_text: true}", "{has_text: \"{@user_text}\"}", "{test_of: a}"] {
-        let compiled = DialectFile::compile("f", request(member).as_bytes(), &|_| None);
-        assert!(compiled.as_ref().is_ok_and(|file| file.warnings.is_empty()), "{member}: {compiled:?}");
+        assert_no_warning(&request(member));
     }
 }
 
