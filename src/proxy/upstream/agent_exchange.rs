@@ -19,7 +19,7 @@ use tokio::time::timeout;
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(super) enum AgentExchange {
-    Http1(Box<Http1Exchange>),
+    Http1(Http1Exchange),
     Http2(Box<Http2Session>),
     /// returned to its pool
     Released,
@@ -48,7 +48,7 @@ pub(super) enum SendProgress {
 
 impl AgentExchange {
     pub(super) fn http1(connection: Stream) -> Self {
-        AgentExchange::Http1(Box::new(Http1Exchange::new(connection)))
+        AgentExchange::Http1(Http1Exchange::new(connection))
     }
 
     pub(super) fn http2(session: Http2Session) -> Self {
