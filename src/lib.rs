@@ -38,11 +38,12 @@
 //!   rest.
 //!
 //! # Code map
-//! The modules are in the order of their dependencies: each uses only those above it. `event` to `translate` are the
+//! The modules are in the order of their dependencies: each uses only those above it. `prefetch` to `translate` are the
 //! pure core, which builds without the feature `server`.
 //!
 //! | module | holds |
 //! |---|---|
+//! | `prefetch` | a hint to the processor: memory that is needed soon |
 //! | [`event`] | AG-UI 1.0: event types, members, the rules of a run |
 //! | [`codec`] | the framings: server-sent events, protobuf, JSON that keeps its digits |
 //! | [`dialect`] | a folder for each dialect, and what they share |
@@ -79,6 +80,8 @@
     not(all(feature = "server", feature = "otel")),
     allow(dead_code, unused_imports, reason = "a build with fewer features uses less of the crate")
 )]
+
+mod prefetch;
 
 pub mod event;
 

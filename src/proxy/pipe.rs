@@ -10,6 +10,7 @@
 //! pipe, since such a client may still answer PING and SETTINGS.
 
 use super::slow_clients::SlowClients;
+use crate::prefetch::prefetch;
 use crate::replay::ReplayKey;
 use crate::sync::{Mutex, MutexGuard};
 use bytes::Bytes;
@@ -393,6 +394,10 @@ impl PipeReader {
 }
 
 impl PipeRelay {
+    pub(super) fn prefetch(&self) {
+        prefetch(&*self.0);
+    }
+
     /// From now on, each [`take_piece`](Self::take_piece) follows the execution of the run, which therefore wakes
     /// nobody.
     pub(super) fn begin(&self) {

@@ -1,6 +1,7 @@
 //! Polls a waiting future only if it has woken its task. A task that other things wake far more often need not look at
 //! the future each time: it is in memory that no event of the run has touched.
 
+use crate::prefetch::prefetch;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -29,6 +30,12 @@ impl Wake for TaskWaker {
 }
 
 impl RegisteredWaker {
+    pub(super) fn prefetch(&self) {
+        if let Some(waker) = &self.0 {
+            prefetch(&**waker);
+        }
+    }
+
     /// Polls the future at first, in another task, and after it has woken the task.
     pub(super) fn poll<F: Future + ?Sized>(&mut self, future: Pin<&mut F>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let waker = match &self.0 {

@@ -13,6 +13,7 @@
 
 use super::pipe::PipeRelay;
 pub(super) use super::pipe::RelayedPiece;
+use crate::prefetch::prefetch;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
@@ -57,6 +58,14 @@ pub(super) struct RelayedRun {
 impl RelayedRun {
     pub(super) fn new(execution: RunExecution, pipe: PipeRelay) -> Self {
         RelayedRun { execution, pipe }
+    }
+
+    /// Fetches what an event touches, as far as it is known without the run.
+    pub(super) fn prefetch(&self) {
+        if let Some(run) = &self.execution.0 {
+            prefetch(&**run);
+        }
+        self.pipe.prefetch();
     }
 
     pub(super) fn poll_run(&mut self, cx: &mut Context<'_>) {

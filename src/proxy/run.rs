@@ -13,6 +13,7 @@
 mod capture;
 mod close;
 mod interrupt;
+mod prefetch;
 
 pub(super) use capture::OptionalCapture;
 use interrupt::InterruptSources;
@@ -341,6 +342,7 @@ impl RunTask {
 
     /// Keeps nothing between two polls, so that a wake-up finds all of a waiting run in its fields.
     fn poll_batch(&mut self, session: &mut Session, cx: &mut Context<'_>) -> Poll<ControlFlow<ReadEnd>> {
+        self.prefetch(session);
         let frames_before = self.stream.frames_read();
         let mut sink = TranslationSink::new(&mut self.stream, &mut self.memory, &mut self.out, &mut self.backlog);
         sink.capture = self.capture.0.as_deref();

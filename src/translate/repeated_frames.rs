@@ -101,7 +101,7 @@ pub(super) const fn is_repeatable(kind: EventType) -> bool {
 #[repr(C)]
 pub(super) struct RepeatedFrames {
     /// the frame, and behind it the output without the line of the frame's id
-    texts: Box<str>,
+    pub(super) texts: Box<str>,
     frame_length: usize,
     /// `None` until two frames were compared
     slots: Option<FrameSlots>,

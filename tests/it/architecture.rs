@@ -39,10 +39,11 @@ const fn server(name: &'static str, may_use: &'static str, why: &'static str) ->
 /// The modules in the order of the architecture. A module may use the modules of earlier rows that its own row names.
 #[rustfmt::skip]
 const MODULES: &[Module] = &[
+    core("prefetch", "", "a hint to the processor knows nothing of what it fetches"),
     core("event", "", "every other module uses the vocabulary"),
     core("codec", "event", "framing is independent of the dialects on both sides"),
     core("dialect", "event codec", "a dialect is described against the vocabulary, without the engine"),
-    core("translate", "event codec dialect", "the engine turns bytes into bytes"),
+    core("translate", "prefetch event codec dialect", "the engine turns bytes into bytes"),
     server("net", "", "connections to other machines and files are independent of configuration and policy"),
     server("sync", "", "the locks of the data plane are explored in tests"),
     server("error", "event dialect codec translate", "the rejection table describes errors of the core, and nothing that is built on it"),
@@ -51,7 +52,7 @@ const MODULES: &[Module] = &[
     server("policy", "event net error telemetry config", "policy is applied before a run exists"),
     server("replay", "event dialect codec translate net sync error telemetry config policy", "a run log is independent of its readers"),
     server("inspect", "event dialect codec translate telemetry config", "what is kept of a run is independent of how it is served"),
-    server("proxy", "event dialect codec translate net sync error telemetry config policy replay inspect", "the data plane does not depend on the other planes"),
+    server("proxy", "prefetch event dialect codec translate net sync error telemetry config policy replay inspect", "the data plane does not depend on the other planes"),
     server("admin", "event dialect codec translate net error telemetry config policy replay inspect proxy", "the admin plane reads the data plane, never the reverse"),
     server("demo", "event dialect", "an agent that shared code with the gateway would share its mistakes"),
     server("app", "event dialect codec translate net error telemetry config policy replay inspect proxy admin", "the composition root does not depend on the commands"),

@@ -14,6 +14,7 @@
 use super::activity::ConnectionTimeouts;
 use super::http1_chunk::{BodyFraming, ChunkData, Http1Chunk};
 use super::read_ahead::{ReadAheadStream, buffer_available};
+use crate::prefetch::prefetch;
 use crate::proxy::registered_waker::RegisteredWaker;
 use crate::proxy::relayed_run::{RelayedPiece, RelayedRun, RelayedRunSlot};
 use crate::telemetry::label::ConnectionRejectReason;
@@ -42,7 +43,7 @@ const READ_AHEAD_LIMIT: usize = 16 << 10;
 
 pub(super) async fn serve<I, S, B>(
     builder: &http1::Builder,
-    mut io: ReadAheadStream<I>,
+    mut io: ReadAheadStream<Box<I>>,
     service: &S,
     timeouts: ConnectionTimeouts,
     mut shutdown: ShutdownWatch,
@@ -82,7 +83,7 @@ where
 
 async fn serve_until_stream<I, S, B>(
     builder: &http1::Builder,
-    io: ReadAheadStream<I>,
+    io: ReadAheadStream<Box<I>>,
     service: S,
     shutdown: &mut ShutdownWatch,
 ) -> Result<Option<Box<RawChunkedWriter<I, B>>>, ConnectionRejectReason>
@@ -303,7 +304,7 @@ struct RawChunkedWriter<I, B> {
     run: Option<RelayedRun>,
     /// wakes the task if the client sends something or leaves
     client_waker: RegisteredWaker,
-    io: ReadAheadStream<I>,
+    io: ReadAheadStream<Box<I>>,
     framing: BodyFraming,
     chunk: Option<Http1Chunk>,
     /// kept until the end, also if `run` provides the bytes
@@ -321,7 +322,11 @@ where
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
+        prefetch(this);
         if let Some(run) = &mut this.run {
+            run.prefetch();
+            prefetch(&**this.io.inner_mut());
+            this.client_waker.prefetch();
             run.poll_run(cx);
         }
         let (io, read_ahead) = (&mut this.io, &mut this.read_ahead);

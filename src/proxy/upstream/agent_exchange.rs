@@ -86,6 +86,13 @@ impl AgentExchange {
         }
     }
 
+    /// Fetches what reading the body touches, beside this.
+    pub(super) fn prefetch(&self) {
+        if let AgentExchange::Http1(exchange) = self {
+            exchange.prefetch();
+        }
+    }
+
     /// Limits the bytes of each following read of the body over HTTP/1.
     pub(super) const fn limit_reads(&mut self, bytes: usize) {
         if let AgentExchange::Http1(exchange) = self {

@@ -9,6 +9,7 @@
 
 use super::http1_body::Http1Body;
 use super::low_water_mark::RaisedLowWaterMark;
+use crate::prefetch::prefetch;
 use http::header::{self, AsHeaderName, HeaderMap, HeaderName, HeaderValue};
 use http::{StatusCode, response};
 use pingora_core::protocols::{Stream, UniqueIDType};
@@ -206,6 +207,10 @@ impl Http1Exchange {
             bytes.extend_from_slice(buffer.filled());
             Poll::Ready(Ok(buffer.filled().len()))
         })
+    }
+
+    pub(super) fn prefetch(&self) {
+        prefetch(&*self.connection);
     }
 
     /// Limits the bytes of each following read of the body.

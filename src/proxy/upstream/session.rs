@@ -10,6 +10,7 @@ use super::upstream_endpoint::UpstreamEndpoint;
 use super::upstream_request::{AgentOperation, UpstreamRequest};
 use crate::config::UpstreamConfig;
 use crate::error::{Rejection, RejectionKind};
+use crate::prefetch::prefetch;
 use crate::telemetry::trace::UpstreamSpan;
 use http::{StatusCode, response};
 use pingora_core::BError;
@@ -67,6 +68,12 @@ impl Session {
 
     pub(in crate::proxy) fn endpoint(&self) -> EndpointRef {
         EndpointRef(Arc::clone(&self.in_flight.endpoint))
+    }
+
+    /// Fetches what the next piece of the body touches.
+    pub(in crate::proxy) fn prefetch(&self) {
+        prefetch(self);
+        self.connection.exchange.prefetch();
     }
 
     pub(in crate::proxy) fn finish(&mut self, failure: Option<&Rejection>) {

@@ -1,12 +1,18 @@
 //! The shortcut of a stream for repeated frames: when it is taken, and what is learnt from the full way.
 
-use super::{StreamPipe, StreamStages, StreamState};
+use super::{ClientOutput, Stream, StreamPipe, StreamStages, StreamState};
 use crate::codec::Framing;
 use crate::event::EventType;
+use crate::prefetch::{prefetch, prefetch_start};
 use crate::translate::frame_reader::AgentFrame;
 use crate::translate::reader::EventReader;
 use crate::translate::repeated_frames::{self, FrameLabels, RepeatedFrames, TranslatedFrame};
 use crate::translate::writer::OutputContext;
+use std::mem::offset_of;
+
+/// Lengths of what a repeated frame touches, in a stream and in its output.
+const HOT_START: usize = offset_of!(Stream, stages.report.dialect_switches);
+const HOT_OUTPUT_START: usize = offset_of!(ClientOutput, writer.peer);
 
 /// Marks of a run's state, which a frame that may be repeated leaves as they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +20,18 @@ pub(super) struct RunStateMarks {
     report_entries: u64,
     retained_bytes: usize,
     open_items: usize,
+}
+
+impl Stream {
+    /// Fetches what a frame touches that repeats the one before.
+    pub(crate) fn prefetch(&self) {
+        prefetch_start(self, HOT_START);
+        prefetch_start(&self.stages.output, HOT_OUTPUT_START);
+        if let Some(repeated) = &self.stages.repeated {
+            prefetch(&**repeated);
+            prefetch(&*repeated.texts);
+        }
+    }
 }
 
 impl StreamStages {

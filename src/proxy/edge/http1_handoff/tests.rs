@@ -52,7 +52,7 @@ fn connection(window: usize) -> (DuplexStream, JoinHandle<()>, watch::Sender<boo
         // The tests check what the client receives.
         let _ = serve(
             &http1::Builder::new(),
-            ReadAheadStream::new(stream, ConnectionActivity::new()),
+            ReadAheadStream::new(Box::new(stream), ConnectionActivity::new()),
             &service,
             TIMEOUTS,
             shutdown,
@@ -236,7 +236,7 @@ where
     });
     let served = tokio::spawn(async move {
         let (_process, shutdown) = watch::channel(false);
-        let io = ReadAheadStream::new(stream, ConnectionActivity::new());
+        let io = ReadAheadStream::new(Box::new(stream), ConnectionActivity::new());
         let _ = serve(&http1::Builder::new(), io, &service, TIMEOUTS, shutdown).await;
     });
     (client, served)
@@ -374,7 +374,10 @@ async fn sends_the_head_with_the_first_events_or_alone() {
                 writer.take().expect("a writer").abort();
             }
             let mut stream = RawChunkedWriter {
-                io: ReadAheadStream::new(CountingStream(stream, Arc::clone(&count)), ConnectionActivity::new()),
+                io: ReadAheadStream::new(
+                    Box::new(CountingStream(stream, Arc::clone(&count))),
+                    ConnectionActivity::new(),
+                ),
                 body,
                 run: None,
                 framing: BodyFraming::Chunked,
