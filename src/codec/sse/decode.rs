@@ -187,21 +187,29 @@ impl SseDecoder {
     }
 }
 
-/// Parses the most common frame, one `data` line and a blank line, in half the time of [`PendingFrame`], which parses
-/// all others.
+/// Parses the most common frame, one `data` line and a blank line, perhaps behind an `event` line, in half the time of
+/// [`PendingFrame`], which parses all others.
 fn take_simple_frame<'a>(input: &mut &'a [u8], limits: SseLimits) -> Option<SseFrame<'a>> {
-    let line = input.strip_prefix(b"data:")?;
-    let (value, rest) = line.split_at(memchr::memchr2(b'\n', b'\r', line)?);
-    let rest = rest.strip_prefix(b"\n\n")?;
-    if "data:".len() + value.len() > limits.line {
-        return None;
-    }
-    let value = value.strip_prefix(b" ").unwrap_or(value);
+    let (event, rest) = match take_field(input, b"event:", limits.line) {
+        Some((name, rest)) => (Some(name), rest),
+        None => (None, *input),
+    };
+    let (value, rest) = take_field(rest, b"data:", limits.line)?;
+    let rest = rest.strip_prefix(b"\n")?;
     if value.len() > limits.frame {
         return None;
     }
     *input = rest;
-    Some(SseFrame { data: decode_utf8(Cow::Borrowed(value)), event: None, id: None })
+    let event = event.filter(|name| !name.is_empty()).map(|name| decode_utf8(Cow::Borrowed(name)));
+    Some(SseFrame { data: decode_utf8(Cow::Borrowed(value)), event, id: None })
+}
+
+/// Returns the value of the field that the input begins with, and what follows its LF.
+fn take_field<'a>(input: &'a [u8], name: &[u8], limit: usize) -> Option<(&'a [u8], &'a [u8])> {
+    let line = input.strip_prefix(name)?;
+    let (value, rest) = line.split_at(memchr::memchr2(b'\n', b'\r', line)?);
+    let rest = rest.strip_prefix(b"\n").filter(|_| name.len() + value.len() <= limit)?;
+    Some((value.strip_prefix(b" ").unwrap_or(value), rest))
 }
 
 #[derive(Debug, Default)]

@@ -24,6 +24,12 @@ fn accepts_lines_up_to_the_limit() {
             assert_eq!(reading.frames[0], first, "what came before is not lost");
         }
     }
+    for (fits, lines) in
+        [(true, "event:7890\ndata:67890"), (false, "event:78901\ndata:1"), (false, "event:7\ndata:678901")]
+    {
+        let reading = assert_every_split_agrees(limits, format!("data:ok\n\n{lines}\n\n").as_bytes());
+        assert_eq!(reading.fault, if fits { None } else { fault }, "{lines:?}");
+    }
 }
 
 #[test]
@@ -38,6 +44,8 @@ fn accepts_frame_data_up_to_the_limit() {
         (false, "data:12\ndata:456\n\n"),
         (true, "data\ndata\ndata\ndata\ndata\ndata\n\n"),
         (false, "data\ndata\ndata\ndata\ndata\ndata\ndata\n\n"),
+        (true, "event: e\ndata: 12345\n\n"),
+        (false, "event: e\ndata: 123456\n\n"),
         (true, "id:123456\nevent:123456\n:123456\ndata:12345\n\n"),
     ] {
         let reading = assert_every_split_agrees(limits, body.as_bytes());

@@ -121,7 +121,12 @@ fn passes_the_web_platform_eventsource_cases() {
 
 #[test]
 fn reads_event_names_and_ids() {
-    let name = |body: &str| read_whole(body.as_bytes()).frames.remove(0).1;
+    // Frames that arrive whole behind another are read another way than the first of a body.
+    let name = |body: &str| {
+        let first = read_whole(body.as_bytes()).frames.remove(0).1;
+        assert_eq!(read_whole(format!("data:0\n\n{body}").as_bytes()).frames.remove(1).1, first, "{body:?}");
+        first
+    };
     assert_eq!(name("event:test\ndata:x\n\n").as_deref(), Some("test"));
     assert_eq!(name("event:a\nevent:b\ndata:x\n\n").as_deref(), Some("b"));
     // format-field-event-empty
