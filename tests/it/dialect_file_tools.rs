@@ -407,18 +407,19 @@ fn request_with(text: &str) -> String {
 async fn each_shipped_example_works_in_front_of_its_mock() {
     // The answers that the documents of the three APIs print.
     let rows = [
-        ("openai", "openai-chat", "Hello there", 429),
-        ("dify", "dify-chat", "I'm fine", 400),
-        // 401 is between the gateway and its agent.
-        ("coze", "coze-chat", "2024 年", 502),
+        ("openai", "openai-chat", "Hello there", "Rate limit reached for requests (rate_limit_exceeded)."),
+        ("dify", "dify-chat", "I'm fine", "user is required (invalid_param)."),
+        ("coze", "coze-chat", "2024 年", "authentication is invalid (4100)."),
     ];
-    for (name, dialect, answer, status) in rows {
+    for (name, dialect, answer, refusal) in rows {
         let mut mock = Process::start(diglot().args(["mock-agent", "--dialect", dialect]), true);
         let line = mock.line().await.expect("its address");
         let url = line.strip_prefix(&format!("agent {dialect} ")).expect("its address").to_owned();
         let gateway = start_example(&format!("{name}.yaml"), &url).await;
-        let send = async |text: &str| send_request(gateway.data, post("/agents/chat", "", &request_with(text))).await;
-        let run_with = async |text: &str| sse::events(send(text).await.text());
+        let run_with = async |text: &str| {
+            let answer = send_request(gateway.data, post("/agents/chat", "", &request_with(text))).await;
+            sse::events(answer.text())
+        };
         let hello = run_with("hi").await;
         let texts: Vec<&str> = hello.iter().filter_map(|event| event["delta"].as_str()).collect();
         assert_eq!(sse::types(&hello).last(), Some(&"RUN_FINISHED"), "{name}");
@@ -437,7 +438,9 @@ async fn each_shipped_example_works_in_front_of_its_mock() {
         let cut = run_with("truncate").await;
         assert_eq!(cut.last().map(|event| &event["code"]), Some(&json!("upstream_truncated")), "{name}: {cut:?}");
         assert!(cut.iter().any(|event| event["delta"].is_string()), "{name}: {cut:?}");
-        assert_eq!(send("status").await.status, status, "{name}");
+        let refused = run_with("status").await;
+        assert_eq!(sse::types(&refused), ["RUN_ERROR"], "{name}");
+        assert!(refused[0]["message"].as_str().is_some_and(|message| message.starts_with(refusal)), "{refused:?}");
     }
 }
 
