@@ -69,6 +69,10 @@ impl AgentErrorPolicy<'_> {
             let text = if is_gone { format!("{} {text}", rejection.kind.text()) } else { text };
             rejection.detail = Some(text.into());
             rejection.has_secret_detail = self.redaction.is_some();
+            // An agent that refuses with status 200, such as Coze, has given its reason: its URL is right.
+            if rejection.kind == RejectionKind::UpstreamContentType {
+                rejection.hint = Some(way_out(status).into());
+            }
         }
         rejection
     }

@@ -30,7 +30,9 @@ events:
     emit: {type: CUSTOM, name: list, value: {all: "{list}", each: {each: list, as: {id: "{@item.id}"}}, own: [{id: "{none}"}], nil: "{nil}", text: {text_of: "{list}"}, json: {as_json: "{json}"}}}
   - has: messages
     emit: {type: MESSAGES_SNAPSHOT, messages: "{messages}"}
-  - lacks: [words, n, call, of, piece, name, kind, more, list, messages, bad, over, items, unknown]
+  - has: level
+    emit: {type: CUSTOM, name: level, value: {from: "{level}", table: {7: seven, true: always, low: LOW}, otherwise: other}}
+  - lacks: [words, n, call, of, piece, name, kind, more, list, messages, level, bad, over, items, unknown]
     emit: {type: CUSTOM, name: plain, value: "{$}"}
   - has: bad
     fail: {message: "{why}", code: "{bad}"}
@@ -43,6 +45,28 @@ events:
     emit: {type: CUSTOM, name: "{@item}", value: 1}
     done: true
 tests:
+  - name: words, numbers and booleans of a table
+    stream: |
+      data: {"level":7}
+
+      data: {"level":"7"}
+
+      data: {"level":true}
+
+      data: {"level":"low"}
+
+      data: {"level":70}
+
+      data: {"over":1}
+
+    events:
+      - {type: RUN_STARTED, threadId: t1, runId: r1}
+      - {type: CUSTOM, name: level, value: seven}
+      - {type: CUSTOM, name: level, value: seven}
+      - {type: CUSTOM, name: level, value: always}
+      - {type: CUSTOM, name: level, value: LOW}
+      - {type: CUSTOM, name: level, value: other}
+      - {type: RUN_FINISHED, threadId: t1, runId: r1}
   - name: ids and texts that are added to
     stream: |
       data: {"name":"a","empty":[ ]}

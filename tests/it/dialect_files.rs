@@ -395,14 +395,29 @@ fn warnings_of_a_file_are_those_of_its_configuration_too() {
     }
 }
 
-/// An incomplete frame at the end is dropped, as for other agents, and the run is cut off.
+/// An incomplete frame at the end is dropped, as for other agents and as official clients do: the run is cut off,
+/// unless the agent has said that the answer is complete.
 #[tokio::test]
 async fn a_cut_frame_does_not_reach_the_client() {
-    let text = chunk(&json!({"role": "assistant", "content": "Hel"}), Value::Null);
-    let agent = Agent::with_response(format!("{HEAD}{}data: {{\"choices\":[{{\"secr", frames(&[text])));
-    let gateway = start(&agent, "openai-chat.yaml", "openai-chat", "", "").await;
-    let answer = send_request(gateway.data, post("/run", "", INPUT)).await;
-    sse::assert_failed(&answer, "upstream_truncated", &["RUN_STARTED", "TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT"]);
+    let text = |end: Value| chunk(&json!({"role": "assistant", "content": "Hel"}), end);
+    let cases = [
+        (Value::Null, "data: {\"choices\":[{\"secr", "RUN_ERROR"),
+        (Value::Null, "data: ", "RUN_ERROR"),
+        (Value::Null, "data: [DO", "RUN_ERROR"),
+        (Value::Null, "data: [DONE]", "RUN_FINISHED"),
+        (json!("stop"), "data: [DO", "RUN_FINISHED"),
+    ];
+    for (end, cut, last) in cases {
+        let agent = Agent::with_response(format!("{HEAD}{}{cut}", frames(&[text(end)])));
+        let gateway = start(&agent, "openai-chat.yaml", "openai-chat", "", "").await;
+        let answer = send_request(gateway.data, post("/run", "", INPUT)).await;
+        let begun = ["RUN_STARTED", "TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT"];
+        if last == "RUN_ERROR" {
+            sse::assert_failed(&answer, "upstream_truncated", &begun);
+        } else {
+            sse::assert_succeeded(&answer, &[&begun[..], &["TEXT_MESSAGE_END", last]].concat());
+        }
+    }
 }
 
 #[tokio::test]

@@ -347,6 +347,7 @@ fn reasoning_goes_back_with_its_message_if_it_is_wanted() {
         question("u1", "Cold?"),
         reasoning("t1", "I need"),
         reasoning("t2", "the weather."),
+        {"id": "p1", "role": "activity", "activityType": "plan", "content": {"steps": 1}},
         {"id": "a1", "role": "assistant", "content": "Let me look.", "toolCalls": [call]},
         reasoning("t3", "Now wait."),
         {"id": "r1", "role": "tool", "toolCallId": "c1", "content": "4"},
@@ -372,9 +373,9 @@ fn reasoning_goes_back_with_its_message_if_it_is_wanted() {
         let messages = body["messages"].as_array().expect("messages").iter();
         messages.map(|message| message["reasoning_content"].clone()).filter(|own| !own.is_null()).collect()
     };
-    // That of an answer that was cut off has no message, and a signature has no member.
-    assert_eq!(sent("1", "2 places;"), [json!("I need\nthe weather.\nNow wait."), json!("It is 4.")]);
-    assert!(sent("", "5 places;").is_empty());
+    // That of an answer that was cut off has no message; a signature and the plan have no member.
+    assert_eq!(sent("1", "3 places;"), [json!("I need\nthe weather.\nNow wait."), json!("It is 4.")]);
+    assert!(sent("", "6 places;").is_empty());
 }
 
 /// Versions and `pin` are of the built-in dialects.

@@ -34,7 +34,11 @@ struct Replica {
 
 impl Replica {
     async fn start(agent: Agent, redis: &Redis) -> Replica {
-        let file = TempFile::new(ACME);
+        Replica::start_with(ACME, agent, redis).await
+    }
+
+    async fn start_with(dialect: &str, agent: Agent, redis: &Redis) -> Replica {
+        let file = TempFile::new(dialect);
         let top = format!("dialect_files: [{}]\n{}", file.path().display(), redis.yaml(", deadline: 1s"));
         let routes =
             format!("routes: [{{name: run, path: /run, client: ag-ui, agent: acme, upstream: \"{}\"}}]\n", agent.url());
@@ -120,9 +124,23 @@ async fn a_thread_that_one_replica_forgets_is_lost_for_all() {
     assert_eq!(other.go_on("r2").await, (json!({"query": "hi", "a": "1"}), false));
     let forgotten = "the values that the dialect file keeps for this thread exceed the limit, so its next run begins without them; keep only ids";
     assert_eq!(other.gateway.next_log(forgotten).await["limit"], 512);
+    let key = redis.run_command(&["KEYS", "*:kept:*"]);
+    assert_eq!(redis.run_command(&["HVALS", key.trim()]).trim(), "", "Redis is bounded, too");
     assert_eq!(one.go_on("r3").await, (json!({"query": "hi"}), true));
     // The first run was of an unknown thread, too.
     assert_eq!(one.gateway.metric(r#"diglot_losses_total{reason="conversation_lost",route="run"}"#).await, 2.0);
+}
+
+/// A file that was changed since may have other names; values of the earlier ones are nothing that the later file keeps.
+#[tokio::test]
+async fn values_under_names_of_an_earlier_file_do_not_count() {
+    let redis = Redis::start().await;
+    let renamed = ACME.replace("@thread.a", "@thread.c").replace("keep: {a: ", "keep: {c: ");
+    let mut earlier = Replica::start(agent_with(&"x".repeat(400)), &redis).await;
+    let mut later = Replica::start_with(&renamed, agent_with(&"y".repeat(200)), &redis).await;
+    earlier.go_on("r1").await;
+    assert_eq!(later.go_on("r2").await, (json!({"query": "hi"}), true));
+    assert_eq!(later.go_on("r3").await, (json!({"query": "hi", "a": "y".repeat(200)}), false));
 }
 
 /// A value that Redis did not get is not forgotten because it gets another one.

@@ -36,9 +36,11 @@ impl EventReader {
     }
 
     /// Returns true if the last frame of a body is incomplete when it is no JSON object. The data of an agent whose
-    /// dialect is described by a file may be no JSON at all.
+    /// dialect is described by a file may be no JSON at all, such as `[DONE]`.
     pub(crate) fn drops_cut_frame(&self, data: &str) -> bool {
-        self.mapped.is_none() || (data.trim_start().starts_with('{') && json::parse_value(data.trim()).is_none())
+        let data = data.trim();
+        let is_cut_word = data.is_empty() || (data.starts_with('[') && !data.ends_with(']'));
+        self.mapped.is_none() || is_cut_word || (data.starts_with('{') && json::parse_value(data).is_none())
     }
 
     /// Ends a run whose agent ends it by ending the stream.

@@ -146,6 +146,8 @@ async fn passes_on_messages_of_validation_and_streams_if_configured() {
         let detail = problem["detail"].as_str().expect("a detail");
         let beginning = expected.split("***").next().expect("a beginning");
         assert!(detail.starts_with(beginning), "{detail}");
+        let hint = problem["hint"].as_str().expect("a hint");
+        assert!(hint.starts_with("See the agent's own log for the reason"), "{status}: {hint}");
         let line = gateway.next_log("request failed at the agent").await;
         assert!(line["detail"].as_str().is_some_and(|detail| detail.starts_with(expected)), "{line}");
         assert!(!line.to_string().contains("hunter2"), "{line}");
