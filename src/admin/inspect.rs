@@ -6,7 +6,7 @@ mod streams;
 use self::api_types::{ModeChange, RouteModes, RunDetail};
 use crate::config::Config;
 use crate::config::enum_values::{INSPECT, name_of};
-use crate::inspect::{CaptureStore, CapturedRun, ModeOverride, matches_glob};
+use crate::inspect::{CaptureStore, CapturedRun, MissingRun, ModeOverride, matches_glob};
 use crate::net::SwapCell;
 use crate::telemetry::internal_event;
 use axum::body::Body;
@@ -16,6 +16,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use serde::Deserialize;
+use serde_json::json;
 use std::path::Path as FilePath;
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,7 +74,7 @@ async fn stream_runs(State(state): State<InspectState>, Query(query): Query<Stre
 }
 
 async fn show_run(State(state): State<InspectState>, Path(id): Path<u64>) -> Response {
-    let Some(run) = state.captures.find(id) else { return unknown_run() };
+    let Some(run) = state.captures.find(id) else { return unknown_run(&state.captures, id) };
     audit("run", &run);
     Json(RunDetail::new(&run)).into_response()
 }
@@ -83,19 +84,19 @@ async fn stream_rows(
     Path(id): Path<u64>,
     Query(query): Query<StreamQuery>,
 ) -> Response {
-    let Some(run) = state.captures.find(id) else { return unknown_run() };
+    let Some(run) = state.captures.find(id) else { return unknown_run(&state.captures, id) };
     audit("rows", &run);
     ndjson(Body::from_stream(streams::rows(state.captures, &run, query.follow == 1)))
 }
 
 async fn stream_reading(State(state): State<InspectState>, Path(id): Path<u64>) -> Response {
-    let Some(run) = state.captures.find(id) else { return unknown_run() };
+    let Some(run) = state.captures.find(id) else { return unknown_run(&state.captures, id) };
     audit("reading", &run);
     ndjson(Body::from_stream(streams::reading(&run)))
 }
 
 async fn download_recording(State(state): State<InspectState>, Path(id): Path<u64>) -> Response {
-    let Some(run) = state.captures.find(id) else { return unknown_run() };
+    let Some(run) = state.captures.find(id) else { return unknown_run(&state.captures, id) };
     audit("recording", &run);
     let mut response = ndjson(Body::from_stream(streams::recording(state.captures, &run)));
     // Names of routes may have any characters; those that every file system has are kept.
@@ -152,8 +153,17 @@ pub(super) async fn show_url(State(state): State<InspectState>) -> (StatusCode, 
     }
 }
 
-fn unknown_run() -> Response {
-    (StatusCode::NOT_FOUND, "no such run is kept; it may have been evicted\n").into_response()
+/// Answers 410 for a run that was evicted, and 404 for one that never was.
+fn unknown_run(captures: &CaptureStore, id: u64) -> Response {
+    let (status, detail) = match captures.explain_missing(id) {
+        MissingRun::Evicted(Some(bound)) => {
+            (StatusCode::GONE, format!("run #{id} is not kept any more: it was evicted because of `{bound}`"))
+        }
+        MissingRun::Evicted(None) => (StatusCode::GONE, format!("run #{id} is not kept any more: it was evicted")),
+        MissingRun::NotYet(0) => (StatusCode::NOT_FOUND, "no run has been captured yet".to_owned()),
+        MissingRun::NotYet(last) => (StatusCode::NOT_FOUND, format!("no run has the number {id}: the last is #{last}")),
+    };
+    (status, Json(json!({"detail": detail}))).into_response()
 }
 
 fn audit(what: &'static str, run: &CapturedRun) {

@@ -18,8 +18,11 @@ use super::local_gateway::{self, RunDirArgs};
 use super::output::{CliExit, CliFailure, CliResult, print_error};
 use super::run_line::{RunLine, fetch_runs};
 use super::terminal_text::escape_text;
+use crate::admin;
 use crate::config;
 use crate::inspect::matches_glob;
+use http::{Method, StatusCode};
+use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 use std::path::Path;
@@ -220,7 +223,8 @@ async fn read_events(
                         Err(CliExit::Problems.failure("none of the kept runs, or of their rows, is selected"))
                     }
                     (false, _) => Err(CliExit::Problems.failure(
-                        "no captured run is kept; `diglot inspect on` captures those that begin from then on",
+                        "no captured run is kept: none was captured, or all were evicted, by default 15 minutes after their \
+                         end (`inspect.age`); `diglot inspect on` captures those that begin from then on",
                     )),
                 };
             }
@@ -312,6 +316,9 @@ async fn report_unknown_run(request: &TapRequest, id: &str, filter: &TapFilter) 
     if found > 0 {
         return Ok(found);
     }
+    if let Some(evicted) = find_evicted_run(&request.run_dir, id).await? {
+        return Err(CliExit::Problems.failure(evicted));
+    }
     let latest: Vec<_> = runs.into_iter().rev().take(SHOWN_RUNS).collect();
     if request.kept {
         return Err(CliExit::Problems.failure(describe_unknown_run(id, "", &latest)));
@@ -320,9 +327,26 @@ async fn report_unknown_run(request: &TapRequest, id: &str, filter: &TapFilter) 
     Ok(0)
 }
 
+/// Returns why the gateway does not keep the run with a number any more, if it has had it.
+async fn find_evicted_run(run_dir: &Path, id: &str) -> Result<Option<String>, CliFailure> {
+    let Ok(number) = id.strip_prefix('#').unwrap_or(id).parse::<u64>() else { return Ok(None) };
+    let answer = admin::request(run_dir, Method::GET, &format!("/inspect/v1/runs/{number}"), String::new())
+        .await
+        .map_err(|error| local_gateway::connection_failure(run_dir, &error))?;
+    let problem = serde_json::from_str::<MissingRunLine>(&answer.body);
+    Ok(problem.ok().filter(|_| answer.status == StatusCode::GONE.as_u16()).map(|problem| problem.detail))
+}
+
+/// The gateway's answer for a run that it does not have.
+#[derive(Debug, Deserialize)]
+struct MissingRunLine {
+    detail: String,
+}
+
 /// Names runs that are kept in place of an unknown one. Clients choose their ids.
 fn describe_unknown_run(id: &str, next: &str, latest: &[&RunLine]) -> String {
-    let latest = latest.iter().map(|run| format!("#{} {}", run.id, run.run_id)).collect::<Vec<_>>().join(", ");
+    let name = |run: &&RunLine| format!("#{} {}", run.id, run.run_id).trim_end().to_owned();
+    let latest = latest.iter().map(name).collect::<Vec<_>>().join(", ");
     let kept = if latest.is_empty() { "none is kept".to_owned() } else { format!("the latest are {latest}") };
     escape_text(&format!("no kept run is `{id}`;{next} {kept}"))
 }

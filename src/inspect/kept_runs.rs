@@ -6,7 +6,7 @@ use super::tap_place::TapPlace;
 use crate::config::inspect::InspectConfig;
 use crate::telemetry::metric::Counter;
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -19,6 +19,24 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 /// Memory of evicted runs that takes some microseconds to free.
 const FREED_AT_ONCE: usize = 64 << 10;
 
+/// Evicted runs of which the bound is remembered that evicted them.
+const REMEMBERED_EVICTIONS: usize = 1_000;
+
+/// Why there is no run with a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MissingRun {
+    /// it was evicted, for this bound if that is remembered
+    Evicted(Option<&'static str>),
+    /// no run has had it; the last one has this
+    NotYet(u64),
+}
+
+#[derive(Debug)]
+struct EvictedRun {
+    id: u64,
+    bound: &'static str,
+}
+
 #[derive(Debug)]
 struct RunIndex {
     by_id: BTreeMap<u64, Arc<CapturedRun>>,
@@ -26,6 +44,8 @@ struct RunIndex {
     /// id of the run that began last
     last_id: u64,
     taps: Vec<Weak<TapPlace>>,
+    /// the last ones
+    evicted: VecDeque<EvictedRun>,
     max_runs: usize,
     max_age: Duration,
     next_sweep: Instant,
@@ -38,13 +58,15 @@ impl RunIndex {
         // Nothing is older than the machine.
         let Some(oldest) = now.checked_sub(self.max_age) else { return };
         for id in self.ended.remove_ended_before(oldest) {
-            removed.extend(self.remove(id));
+            removed.extend(self.remove(id, "inspect.age"));
         }
     }
 
-    /// Removes a run, which the taps miss that have not come to it.
-    fn remove(&mut self, id: u64) -> Option<Arc<CapturedRun>> {
+    /// Removes a run because of a bound. The taps miss it that have not come to it.
+    fn remove(&mut self, id: u64, bound: &'static str) -> Option<Arc<CapturedRun>> {
         let removed = self.by_id.remove(&id)?;
+        self.evicted.truncate(REMEMBERED_EVICTIONS - 1);
+        self.evicted.push_front(EvictedRun { id, bound });
         self.taps.retain(|tap| {
             let tap = tap.upgrade();
             tap.iter().for_each(|tap| tap.add_evicted(&removed));
@@ -69,6 +91,7 @@ impl KeptRuns {
             ended: EndedRuns::default(),
             last_id: 0,
             taps: Vec::new(),
+            evicted: VecDeque::new(),
             max_runs: config.runs.get(),
             max_age: config.age,
             next_sweep: Instant::now(),
@@ -92,7 +115,7 @@ impl KeptRuns {
         while index.by_id.len() >= index.max_runs
             && let Some(id) = index.ended.remove_of_most()
         {
-            evicted.extend(index.remove(id));
+            evicted.extend(index.remove(id, "inspect.runs"));
         }
         index.last_id += 1;
         run.id = index.last_id;
@@ -112,7 +135,7 @@ impl KeptRuns {
     /// Evicts an ended run for the memory of others. Returns false if there is none.
     pub(super) fn evict_for_memory(&self) -> bool {
         let mut index = self.index.lock();
-        let evicted = index.ended.remove_of_most_bytes().and_then(|id| index.remove(id));
+        let evicted = index.ended.remove_of_most_bytes().and_then(|id| index.remove(id, "inspect.bytes"));
         drop(index);
         let is_evicted = evicted.is_some();
         release_evicted(evicted.into_iter().collect());
@@ -153,6 +176,15 @@ impl KeptRuns {
     /// Counts a run that was evicted while it was read.
     pub(super) fn count_partly_missed(&self) {
         self.missed.inc();
+    }
+
+    /// Returns why no run with this number is kept.
+    pub(super) fn explain_missing(&self, id: u64) -> MissingRun {
+        let index = self.index.lock();
+        if id > index.last_id {
+            return MissingRun::NotYet(index.last_id);
+        }
+        MissingRun::Evicted(index.evicted.iter().find(|evicted| evicted.id == id).map(|evicted| evicted.bound))
     }
 
     pub(super) fn find(&self, id: u64) -> Option<Arc<CapturedRun>> {

@@ -49,6 +49,7 @@ pub(crate) use aligner::RunAligner;
 pub(crate) use capture_step::CaptureStep;
 pub(crate) use captured_run::{CapturedRequests, CapturedRun, RunEnd, RunFacts, RunHead};
 pub(crate) use glob::matches_glob;
+pub(crate) use kept_runs::MissingRun;
 pub(crate) use recorded_run::{RecordedItem, RecordedRun, RecordingError, RecordingLines};
 pub(crate) use recording::{RECORDING_START, RecordingEnd, RecordingLine};
 pub(crate) use redaction::Redaction;

@@ -3,7 +3,7 @@
 use super::capture_budget::CaptureBudget;
 use super::captured_run::{CapturedRequests, CapturedRun, RunHead};
 use super::glob::matches_glob;
-use super::kept_runs::KeptRuns;
+use super::kept_runs::{KeptRuns, MissingRun};
 use super::redaction::{BodyRedactor, Redaction};
 use super::run_capture::RunCapture;
 use super::stream_settings::StreamSettings;
@@ -117,6 +117,11 @@ impl CaptureStore {
     /// Counts a run that was evicted while it was read.
     pub(crate) fn count_partly_missed(&self) {
         self.kept.count_partly_missed();
+    }
+
+    /// Returns why no run with this number is kept.
+    pub(crate) fn explain_missing(&self, id: u64) -> MissingRun {
+        self.kept.explain_missing(id)
     }
 
     pub(crate) fn find(&self, id: u64) -> Option<Arc<CapturedRun>> {

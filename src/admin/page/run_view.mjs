@@ -4,7 +4,7 @@ import { BothSides } from "./both_sides.mjs";
 import { button, element, onKeys, put, putChanged, withCode } from "./dom.mjs";
 import { filterBox } from "./filter_box.mjs";
 import { parseFilter } from "./filter.mjs";
-import { failureOf, ownWordsOf } from "./gateway_words.mjs";
+import { failureOf, ownWordsOf, wordsOf } from "./gateway_words.mjs";
 import { goldenCase, tarOf } from "./golden_case.mjs";
 import { say, sayName } from "./messages.mjs";
 import { bytes, clock, count, duration } from "./numbers.mjs";
@@ -39,8 +39,10 @@ export async function showRun(main, store, id, signal) {
     if (!signal.aborted) new RunView(main, store, run, signal);
   } catch (error) {
     if (signal.aborted) return;
-    const gone = error instanceof ApiError && error.status === 404;
-    const text = gone ? say("run.unknown") : failureOf(error);
+    const status = error instanceof ApiError ? error.status : 0;
+    const isMissing = status === 404 || status === 410;
+    const missing = say(status === 410 ? "run.unknown" : "run.never");
+    const text = isMissing ? element("span", {}, missing, " ", ...wordsOf(/** @type {Error} */ (error).message)) : failureOf(error);
     put(
       main,
       element(

@@ -141,3 +141,21 @@ async fn tap_selects_rows_by_several_types() {
     let text = setup.text(&["tap", "--kept", "--type", "business_*_end,text_message_content"]);
     assert_eq!(text.lines().filter(|line| line.contains("\"row\"")).count(), 2, "{text}");
 }
+
+/// A number that the gateway has given is not waited for: the run does not come back.
+#[tokio::test]
+async fn tap_of_an_evicted_run_names_the_bound() {
+    let agent = Agent::with_response(large_run());
+    let (setup, gateway) = start_small(&agent).await;
+    for _ in 0..3 {
+        post_run(gateway.data, "/chat").await;
+    }
+    for arguments in [&["tap", "--run", "#1"][..], &["tap", "--run", "1", "--kept"]] {
+        let output = setup.run(arguments);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        assert!(error.contains("run #1 is not kept any more: it was evicted because of `inspect.runs`"), "{error}");
+    }
+    let error = String::from_utf8_lossy(&setup.run(&["tap", "--run", "9", "--kept"]).stderr).into_owned();
+    assert!(error.contains("no kept run is `9`; the latest are #3 "), "{error}");
+}
