@@ -29,6 +29,8 @@ pub(super) struct RunLine {
     /// dialect of the agent's events that are of another than `agent`
     pub(super) looks_like: Option<String>,
     pub(super) events_in: u64,
+    #[serde(default)]
+    pub(super) bytes_in: u64,
     pub(super) events_out: u64,
     pub(super) first_event_ms: Option<u64>,
     pub(super) duration_ms: u64,
@@ -44,6 +46,8 @@ pub(super) struct RunLine {
     /// when the gateway waited for the client to read
     #[serde(default)]
     pub(super) client_waits: Vec<WaitLine>,
+    /// the longest time in which the agent sent nothing at all, if it is long enough to show
+    pub(super) silence: Option<WaitLine>,
 }
 
 /// A span of a run, in milliseconds since it began.

@@ -128,11 +128,12 @@ impl RunAligner {
     /// Adds the row of the event within which the body broke, or the gateway stopped reading.
     fn push_cut_event(&mut self, at_ms: u64, is_broken: bool, rows: &mut Vec<AlignedRow>) {
         while let SseStep::Frame(frame) = self.frames.finish() {
-            let note = if is_broken { cut_note(&frame) } else { "the run ended within this event" };
+            let cut = is_broken.then(|| find_cut(&frame));
+            let note = cut.map_or("the run ended within this event", note_cut);
             let event = make_unfinished_event(&frame, self.agent);
             self.push_row(at_ms, Some(event), RowCause::Dropped, Some(note), rows);
             if let Some(row) = rows.last_mut() {
-                row.cause = RowCause::Dropped;
+                (row.cause, row.cut_within) = (RowCause::Dropped, cut);
             }
         }
     }
@@ -140,12 +141,11 @@ impl RunAligner {
     /// Adds the row of an event that lacks its end.
     fn push_last_event(&mut self, at_ms: u64, rows: &mut Vec<AlignedRow>) {
         while let SseStep::Frame(frame) = self.frames.finish() {
-            let is_cut = json::parse_open_object(&frame.data).is_err();
-            let note = is_cut.then(|| cut_note(&frame));
+            let cut = json::parse_open_object(&frame.data).is_err().then(|| find_cut(&frame));
             let event = make_unfinished_event(&frame, self.agent);
-            self.push_row(at_ms, Some(event), RowCause::Held, note, rows);
-            if let Some(row) = rows.last_mut().filter(|_| is_cut) {
-                row.cause = RowCause::Dropped;
+            self.push_row(at_ms, Some(event), RowCause::Held, cut.map(note_cut), rows);
+            if let Some(row) = rows.last_mut().filter(|_| cut.is_some()) {
+                (row.cause, row.cut_within) = (RowCause::Dropped, cut);
             }
         }
     }
@@ -163,9 +163,9 @@ impl RunAligner {
             "a limit of `inspect` was reached"
         };
         let note = format!("the inspector kept nothing of the agent's next {missed} bytes: {cause}");
-        self.push_row(at_ms, cut, RowCause::Mark, Some(&note), rows);
+        self.push_row(at_ms, cut, RowCause::Unrecorded, Some(&note), rows);
         if let Some(row) = rows.last_mut() {
-            row.cause = RowCause::Mark;
+            row.cause = RowCause::Unrecorded;
         }
     }
 
@@ -198,6 +198,7 @@ impl RunAligner {
             repairs: Vec::new(),
             losses: Vec::new(),
             note: note.map(str::to_owned),
+            cut_within: None,
             id_change: None,
             left_open: Vec::new(),
             releases: Vec::new(),
@@ -207,6 +208,7 @@ impl RunAligner {
         self.open.update(&mut row, &entries);
         entries.into_iter().for_each(|entry| add_trace(entry, &mut row));
         row.narrow_losses();
+        row.note_mark();
         let is_nothing = row.cause == RowCause::Nothing && row.client.is_empty() && row.losses.is_empty();
         if row.agent.is_some() && !is_nothing {
             row.cause = cause_of(&row);
@@ -220,11 +222,15 @@ impl RunAligner {
     }
 }
 
-/// Returns what is noted of an event that the agent did not finish.
-fn cut_note(frame: &SseFrame<'_>) -> &'static str {
-    match frame.data.ends_with(char::REPLACEMENT_CHARACTER) {
-        true => "the agent's stream was cut within a character of this event",
-        false => "the agent's stream was cut within this event",
+/// Returns what the agent did not finish of its last event.
+fn find_cut(frame: &SseFrame<'_>) -> &'static str {
+    if frame.data.ends_with(char::REPLACEMENT_CHARACTER) { "character" } else { "event" }
+}
+
+fn note_cut(within: &str) -> &'static str {
+    match within {
+        "character" => "the agent's stream was cut within a character of this event",
+        _ => "the agent's stream was cut within this event",
     }
 }
 

@@ -1,6 +1,6 @@
 //! One row of a run: an event of the agent, and what the client was sent because of it.
 
-use crate::event::{EventLoss, EventType};
+use crate::event::{EventLoss, EventRepair, EventType};
 use serde::Serialize;
 use std::borrow::Cow;
 
@@ -28,6 +28,8 @@ pub(crate) enum RowCause {
     Disconnect,
     /// nothing that either side sent
     Mark,
+    /// nothing that is known: what came from here on is not kept
+    Unrecorded,
 }
 
 /// An event of one side.
@@ -106,6 +108,9 @@ pub(crate) struct AlignedRow {
     pub(crate) repairs: Vec<RowCount>,
     pub(crate) losses: Vec<RowCount>,
     pub(crate) note: Option<String>,
+    /// `event` or `character` within which the agent's stream was cut
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cut_within: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) id_change: Option<IdChange>,
     /// items whose ends the gateway adds here, or that are open where the run is cut
@@ -122,6 +127,16 @@ impl AlignedRow {
             let label = EventLoss::EventNotShown.label();
             let reason = "a frame is no event of the agent's dialect: it is sent as RAW, and not shown";
             self.losses.iter_mut().filter(|loss| loss.label == label).for_each(|loss| loss.help = reason);
+        }
+    }
+
+    /// Notes a byte order mark that makes the agent's frame no event.
+    pub(super) fn note_mark(&mut self) {
+        let is_marked = |event: &RowEvent| event.data.as_ref().is_some_and(|data| data.starts_with('\u{feff}'));
+        let is_malformed = self.repairs.iter().any(|repair| repair.label == EventRepair::MalformedFrame.label());
+        if is_malformed && self.agent.as_ref().is_some_and(is_marked) {
+            let note = "a byte order mark (U+FEFF) stands before the JSON, which is no event for that reason: remove the mark from what writes the agent's events";
+            self.note = Some(note.to_owned());
         }
     }
 }

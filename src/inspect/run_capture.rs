@@ -94,6 +94,13 @@ impl RunCapture {
         log.version += 1;
     }
 
+    /// Announces what the agent sends behind the end, until this is dropped, and returns the facts as of the end.
+    pub(crate) fn read_on(&mut self) -> RunFacts {
+        let mut log = self.run.log.lock();
+        log.reads_on = true;
+        log.facts.clone()
+    }
+
     /// Records how the agent refused the request, as far as the bounds allow it.
     pub(crate) fn record_refusal(&self, answer: &str) {
         self.run.add_refusal(answer, || self.kept.evict_for_memory());
@@ -117,5 +124,8 @@ impl Drop for RunCapture {
     fn drop(&mut self) {
         // A run that records its end does so before this.
         self.record_end("drained", None, None);
+        let mut log = self.run.log.lock();
+        log.reads_on = false;
+        log.version += 1;
     }
 }

@@ -412,7 +412,7 @@ fn the_beginning_of_an_event_that_does_not_fit_is_shown() {
     capture.record_end("finished", None, None);
     let rows = rows(&store, 1);
     let last = rows.last().expect("rows");
-    assert_eq!((rows.len(), last.cause, last.at_ms, last.client.len()), (4, RowCause::Mark, 9, 0));
+    assert_eq!((rows.len(), last.cause, last.at_ms, last.client.len()), (4, RowCause::Unrecorded, 9, 0));
     assert_eq!(last.agent.as_ref().and_then(|agent| agent.kind.as_deref()), Some("STATE_SNAPSHOT"));
     let missed = store.find(1).expect("kept").kept_and_missed().1;
     assert!(last.note.as_ref().is_some_and(|note| note.contains(&format!(" {missed} bytes"))), "{last:?}");

@@ -213,7 +213,7 @@ async fn check_response(
     let retry_after = header_text(headers, header::RETRY_AFTER).filter(|value| value.len() <= 64);
     if !status.is_success() {
         let mut rejection = policy.status_rejection(status);
-        let requirements = describe_fields(headers, retry_after.as_deref(), policy);
+        let requirements = describe_fields(status, headers, retry_after.as_deref(), policy);
         rejection.retry_after = retry_after.map(Into::into);
         let message = read_error_message(session, &kind, policy).await;
         let to = response.extensions.get::<UnservedRequest>().map(|UnservedRequest(request)| format!(" to {request}"));
@@ -227,7 +227,12 @@ async fn check_response(
 }
 
 /// Describes what the fields of a refusal want of the gateway, without what looks like a secret.
-fn describe_fields(headers: &HeaderMap, retry_after: Option<&str>, policy: AgentErrorPolicy<'_>) -> String {
+fn describe_fields(
+    status: StatusCode,
+    headers: &HeaderMap,
+    retry_after: Option<&str>,
+    policy: AgentErrorPolicy<'_>,
+) -> String {
     let challenge = header_text(headers, header::WWW_AUTHENTICATE).map(|challenge| {
         let challenge = policy.redact(&challenge);
         let (scheme, parameters) = challenge.split_once(' ').unwrap_or((&challenge, ""));
@@ -237,7 +242,12 @@ fn describe_fields(headers: &HeaderMap, retry_after: Option<&str>, policy: Agent
         format!("WWW-Authenticate: {} {parameters}", mask_secrets(scheme, CHALLENGE_LIMIT)).trim_end().to_owned()
     });
     let retry_after = retry_after.map(|time| format!("Retry-After: {}", mask_secrets(time, CHALLENGE_LIMIT)));
-    let fields: Vec<_> = challenge.into_iter().chain(retry_after).collect();
+    // A query often has a token, or where the login shall return to.
+    let location = header_text(headers, header::LOCATION).filter(|_| status.is_redirection()).map(|location| {
+        let (place, query) = location.split_once('?').map_or((&*location, ""), |(place, _)| (place, "?***"));
+        format!("Location: {}{query}", mask_secrets(&policy.redact(place), CHALLENGE_LIMIT))
+    });
+    let fields: Vec<_> = challenge.into_iter().chain(retry_after).chain(location).collect();
     if fields.is_empty() { String::new() } else { format!(" ({})", fields.join("; ")) }
 }
 

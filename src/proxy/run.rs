@@ -13,17 +13,19 @@
 mod capture;
 mod close;
 mod interrupt;
+mod late_events;
 mod prefetch;
 
 pub(super) use capture::OptionalCapture;
 use interrupt::InterruptSources;
+pub(super) use late_events::LateEvents;
 
 use super::agent_client::{ReconnectBudget, ReconnectSource, is_retryable, is_stream_break};
 use super::deadlines::{DeadlineKind, RunDeadlines, now_millis};
 use super::read_pace::ReadPace;
 use super::registered_waker::RegisteredWaker;
 use super::run_context::{AgentRequest, RunContext, StartSender};
-use super::run_end::{ReadEnd, ReconnectOutcome, RunEndReason, RunInterrupt, release_session};
+use super::run_end::{ReadEnd, ReconnectOutcome, RunEndReason, RunInterrupt};
 use super::run_memory::RunMemoryShare;
 use super::run_output::RunOutput;
 use super::slow_clients::AGENT_READ_BUFFER;
@@ -59,7 +61,11 @@ enum RunState {
         reason: Box<RunEndReason>,
         start_tx: StartSender,
     },
-    Ended(Box<RunEndReason>),
+    Ended {
+        reason: Box<RunEndReason>,
+        /// present if the agent ended the run
+        session: Option<Box<Session>>,
+    },
 }
 
 // In this order in memory: what every event touches comes first.
@@ -124,9 +130,9 @@ impl RunTask {
                     RunState::Requesting { request, start_tx } => self.send_request(request, start_tx).boxed().await,
                     RunState::Streaming { session, source } => self.relay(session, source).await,
                     RunState::Unstarted { reason, start_tx } => {
-                        break self.close(*reason, Some(start_tx)).boxed().await;
+                        break self.close(*reason, Some(start_tx), None).boxed().await;
                     }
-                    RunState::Ended(reason) => break self.close(*reason, None).boxed().await,
+                    RunState::Ended { reason, session } => break self.close(*reason, None, session).boxed().await,
                 };
             };
             closed.finish().boxed().await;
@@ -194,8 +200,9 @@ impl RunTask {
         Err(match interrupt {
             RunInterrupt::DeadlineExpired(DeadlineKind::AgentIdle) => {
                 let limit = self.context.cluster.settings.timeouts.first_byte;
-                let cause = format_args!("no response within {limit:?} (`timeouts.first_byte` of the route)");
-                RunEndReason::Failed(Rejection::from(RejectionKind::UpstreamTimeout).with_cause(cause))
+                RunEndReason::Failed(Rejection::from(RejectionKind::UpstreamTimeout).with_detail(format!(
+                    "The agent did not answer within {limit:?} (`timeouts.first_byte` of the route)."
+                )))
             }
             interrupt => RunEndReason::from_interrupt(interrupt, &self.context),
         })
@@ -227,7 +234,7 @@ impl RunTask {
                 break RunEndReason::from_deadline(expired, &self.context);
             }
         };
-        RunState::Ended(Box::new(reason))
+        RunState::Ended { reason: Box::new(reason), session: None }
     }
 
     /// Reconnects to the agent, or ends the run.
@@ -256,16 +263,12 @@ impl RunTask {
         };
         // The agent causes no other kind of end; for the others, the span records that the gateway stopped reading.
         match &reason {
-            RunEndReason::AgentEnded(_) => {
-                session.finish(None);
-                let cluster = Arc::clone(&self.context.cluster);
-                let connector = Arc::clone(&self.context.connector);
-                tokio::spawn(async move { release_session(session, &cluster, &connector).await });
-            }
+            RunEndReason::AgentEnded(_) => session.finish(None),
             RunEndReason::Failed(rejection) => session.finish(Some(rejection)),
             _ => {}
         }
-        RunState::Ended(Box::new(reason))
+        let is_released = matches!(reason, RunEndReason::AgentEnded(_));
+        RunState::Ended { reason: Box::new(reason), session: is_released.then_some(session) }
     }
 
     async fn finish_body(&mut self, end: ReadEnd, reconnect_failure: Option<Rejection>) -> RunEndReason {

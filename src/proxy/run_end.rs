@@ -1,6 +1,7 @@
 //! The reasons why a run ends, and their effects on the client, log and metrics.
 
 use super::deadlines::DeadlineKind;
+use super::run::LateEvents;
 use super::run_context::RunContext;
 use super::run_memory::RunMemoryFull;
 use super::upstream::{Cluster, Connector, Session};
@@ -76,8 +77,11 @@ impl RunEndReason {
         match kind {
             DeadlineKind::AgentIdle => {
                 let limit = context.cluster.settings.timeouts.idle;
-                let cause = format_args!("the agent sent nothing within {limit:?} (`timeouts.idle` of the route)");
-                RunEndReason::Failed(Rejection::from(RejectionKind::UpstreamIdle).with_cause(cause))
+                RunEndReason::Failed(
+                    Rejection::from(RejectionKind::UpstreamIdle).with_detail(format!(
+                        "The agent sent nothing within {limit:?} (`timeouts.idle` of the route)."
+                    )),
+                )
             }
             DeadlineKind::PingsOnly => {
                 let limit = context.cluster.settings.timeouts.ping_only_limit();
@@ -120,7 +124,7 @@ impl RunEndReason {
             StreamError::UnknownDialect => rejection,
             StreamError::Violation(violation) => rejection.with_detail(violation.to_string()),
             StreamError::Framing(fault) => rejection
-                .with_detail(format!("The agent sent more than the gateway accepts: {fault}."))
+                .with_detail(format!("The agent sent more than the gateway accepts: {fault} (`limits.frame`)."))
                 .with_cause(fault),
             StreamError::TooMuchState(limit) => {
                 let detail = format!("The agent sent more than the gateway accepts: {limit}.");
@@ -199,17 +203,31 @@ fn limit_reached(detail: String) -> RunEndReason {
     RunEndReason::Limited(Rejection::from(RejectionKind::RunLimitReached).with_detail(detail))
 }
 
-pub(super) async fn release_session(mut session: Box<Session>, cluster: &Cluster, connector: &Connector) {
+/// Reads the rest of the body, so that the connection can be used again. Only the capture of a run keeps something of it.
+pub(super) async fn release_session(
+    mut session: Box<Session>,
+    mut late: Option<LateEvents>,
+    cluster: &Cluster,
+    connector: &Connector,
+) {
     let rest = async {
         let mut left = DISCARD_LIMIT;
-        while session.read_body(|bytes| left = left.saturating_sub(bytes.len())).await? {
+        while session
+            .read_body(|bytes| {
+                left = left.saturating_sub(bytes.len());
+                late.iter_mut().for_each(|late| late.read(bytes));
+            })
+            .await?
+        {
             if left == 0 {
                 return Ok(false);
             }
         }
         Ok::<bool, Box<Rejection>>(true)
     };
-    if let Ok(Ok(true)) = tokio::time::timeout(DISCARD_TIMEOUT, rest).await {
+    let is_read = matches!(tokio::time::timeout(DISCARD_TIMEOUT, rest).await, Ok(Ok(true)));
+    drop(late);
+    if is_read {
         // Closing over TLS waits for an agent that may not read.
         let _ = tokio::time::timeout(DISCARD_TIMEOUT, cluster.release(connector, session)).await;
     }

@@ -24,7 +24,7 @@ mod route;
 pub use catalogue::{LabelSource, LabelSpec, MetricKind, MetricSpec};
 pub(crate) use cell::Counter;
 pub(crate) use request::RequestMetrics;
-pub(crate) use route::{OpenRunGuard, RouteMetrics, RunTotals, select_labels};
+pub(crate) use route::{OpenRunGuard, RouteMetrics, RunTotals, nonzero_bits, select_labels};
 pub use table::CATALOGUE;
 pub(crate) use table::{ProcessMetrics, ReplayMetrics, SpanMetrics};
 

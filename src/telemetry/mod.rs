@@ -10,5 +10,7 @@ pub(crate) mod log;
 pub(crate) mod trace;
 
 pub use metric::Metrics;
-pub(crate) use metric::{ListenerMetrics, RouteMetrics, UpstreamMetrics, UpstreamSetMetrics, select_labels};
+pub(crate) use metric::{
+    ListenerMetrics, RouteMetrics, UpstreamMetrics, UpstreamSetMetrics, nonzero_bits, select_labels,
+};
 pub(crate) use run_timeline::{CheckDecision, RunMoment, RunTimeline, SHOWN_GAP};

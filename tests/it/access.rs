@@ -89,7 +89,10 @@ async fn admits_api_keys_on_routes_that_accept_their_list() {
         ("any", "late", "token_expired"),
         ("any", "nobody", "invalid_token"),
     ] {
-        assert_refused(&start_run(&gateway, route, caller, INPUT).await, 401, code);
+        let answer = start_run(&gateway, route, caller, INPUT).await;
+        assert_refused(&answer, 401, code);
+        // Which of an operator's keys it was.
+        assert_eq!(answer.text().contains("The API key `late` has expired."), caller == "late", "{}", answer.text());
     }
     // A key of one list is not accepted as one of another, nor in the field of another list.
     let bearer = |key: &str| format!("Authorization: Bearer {key}\r\n");

@@ -140,13 +140,13 @@ async fn logs_the_cause_of_each_failed_run() {
             &silent,
             ", timeouts: {idle: 1s}",
             "upstream_idle",
-            "the agent sent nothing within 1s (`timeouts.idle` of the route)",
+            "The agent sent nothing within 1s (`timeouts.idle` of the route).",
         ),
         (
             &unanswered,
             ", timeouts: {first_byte: 1s}",
             "upstream_timeout",
-            "no response within 1s (`timeouts.first_byte` of the route)",
+            "The agent did not answer within 1s (`timeouts.first_byte` of the route).",
         ),
         (
             &strict,

@@ -245,17 +245,22 @@ test("measures an event in bytes, as `tap` does", () => {
 });
 
 test("names the party that was slow", () => {
-  const wait = (clientWaits) => {
+  const wait = (clientWaits, silence = { from_ms: 900, until_ms: 6_900 }) => {
     const book = new RowBook();
     const [one] = [...rowsOf(1)];
     book.add([[1, 20], [2, 900], [3, 6_900]].map(([n, at_ms]) => ({ ...one, n, at_ms })));
-    return verdictOf({ ...summaryOf(1, NOW), client_waits: clientWaits }, book).find(({ text }) => text.includes("6.00 s"))?.text;
+    // Of a run that ended well, so long a wait is the first news.
+    const [first] = verdictOf({ ...summaryOf(1, NOW), outcome: "finished", client_waits: clientWaits, silence }, book);
+    return first.text;
   };
   assert.equal(wait([]), "The agent sent nothing for 6.00 s before row 3.");
   assert.equal(wait([{ from_ms: 6_900, until_ms: 9_000 }]), "The agent sent nothing for 6.00 s before row 3.");
   const client = "The client did not read for 6.00 s before row 3: the gateway waited for it.";
   assert.equal(wait([{ from_ms: 950, until_ms: 6_800 }]), client);
   assert.equal(wait(undefined), "The agent sent nothing for 6.00 s before row 3.");
+  // Bytes came, but no whole event.
+  const parts = "No event came for 6.00 s before row 3: the agent sent comments, or parts of a large event.";
+  assert.deepEqual([null, { from_ms: 900, until_ms: 2_000 }].map((silence) => wait([], silence)), [parts, parts]);
 });
 
 test("writes numbers for people", () => {
@@ -284,6 +289,33 @@ test("says the worst first", () => {
   const changes = verdictOf(summaryOf(1, NOW), book).filter(({ text }) => text.includes("from `m1` to `m2`"));
   const text = "The agent probably changed the id from `m1` to `m2`: `m2` has no start, and `m1` was open.";
   assert.deepEqual(changes, [{ level: "warning", text, row: 7 }]);
+  // A new one with each event is the cause of all that is left open.
+  const left = [{ item: "message", id: "m3", name: null, lacks: "end", n: 8 }];
+  const change = (n, before, after, more) => ({ ...[...rowsOf(1)][0], n, repairs, id_change: { before, after }, ...more });
+  book.add([change(8, "m2", "m3"), change(9, "m3", "m4"), change(10, "m4", "m5", { left_open: left })]);
+  const [many, ...others] = verdictOf(summaryOf(1, NOW), book);
+  assert.deepEqual([many.text, many.row], ["The agent probably changed the id 4 times: `m1` → `m2` → `m3` → `m4` …; no new id has a start.", 7]);
+  assert.ok(others.every(({ text }) => !text.includes("m3")), others.map(({ text }) => text).join("\n"));
+});
+
+test("names where the stream was cut, an empty one, and what the gateway's code means, in its first sentence", () => {
+  const first = (code, more, rows = []) => {
+    const book = new RowBook();
+    book.add(rows.map((row, at) => ({ ...[...rowsOf(1)][0], n: at + 1, client: [], losses: [], repairs: [], ...row })));
+    return verdictOf({ ...summaryOf(1, NOW), outcome: "upstream_error", code, message: "why", ...more }, book).map(({ text }) => text);
+  };
+  const cut = (cut_within) => [{ cause: "dropped", agent: { type: "TEXT", data: "{" }, cut_within, note: "cut within this event" }];
+  assert.match(first("upstream_truncated", {}, cut("character"))[0], /^The agent's stream was cut within a character of TEXT, at row 1\. The agent ended without RUN_FINISHED\./);
+  assert.match(first("upstream_reset", {}, cut("event"))[0], /^The agent's stream was cut within TEXT, at row 1\. The connection to the agent broke/);
+  assert.ok(!first("upstream_truncated", {}, cut("character")).join().includes("Note"));
+  assert.match(first("upstream_truncated", { events_in: 0, bytes_in: 0 })[0], /^The agent accepted the request, and ended its answer without a single event\./);
+  assert.match(first("upstream_truncated", { events_in: 0, bytes_in: 9 })[0], /^The agent ended without RUN_FINISHED\./);
+  assert.match(first("tool_not_allowed", { explanation: "A tool is not allowed on this route." })[0], /^A tool is not allowed on this route\./);
+  // What came of an event that is not recorded is unknown; that is no note of the gateway.
+  const part = [{ cause: "unrecorded", agent: { type: "STATE_SNAPSHOT", data: "x".repeat(300_000) }, note: "kept nothing" }];
+  const large = first(null, { outcome: "finished", missed_bytes: 9, withheld: false, limit: "inspect.run_bytes" }, part);
+  assert.match(large[0], /^The largest event has at least 300 kB: STATE_SNAPSHOT at row 1\./);
+  assert.ok(!large.join().includes("Note"), large.join("\n"));
 });
 
 test("writes a command that a shell reads as the same words", () => {
@@ -517,8 +549,9 @@ test("names another run behind the end before that the run finished", () => {
     return verdictOf({ ...summaryOf(1, NOW), outcome: "finished" }, book).map(({ level, text, row }) => [level, text, row]);
   };
   assert.deepEqual(texts("RUN_STARTED")[0], ["bad", "The agent began another run behind RUN_FINISHED (row 4): the client got nothing of it.", 4]);
-  assert.match(texts("RUN_STARTED")[1][1], /^The run finished\./);
-  assert.match(texts("TEXT_MESSAGE_END")[0][1], /^The run finished\./);
+  assert.match(texts("RUN_STARTED")[1][1], /^Lost 1 ×, after_terminal/);
+  assert.match(texts("RUN_STARTED")[2][1], /^The run finished\./);
+  assert.deepEqual(texts("TEXT_MESSAGE_END")[0], ["bad", "The agent went on behind its end of the run, with 1 event from row 4 on: the client got nothing of it.", 4]);
 });
 
 test("names what the agent never ended, and before that the run finished", () => {

@@ -61,7 +61,7 @@
  *
  * @typedef {{ n: number, agent: string[], client: string[] }} ReadRow   the events of both sides, read as AG-UI
  *
- * @typedef {"same" | "changed" | "split" | "merged" | "held" | "dropped" | "nothing" | "gateway" | "end" | "disconnect" | "mark"} Cause
+ * @typedef {"same" | "changed" | "split" | "merged" | "held" | "dropped" | "nothing" | "gateway" | "end" | "disconnect" | "mark" | "unrecorded"} Cause
  * @typedef {{ type: string | null, event?: string, data: string | null }} Side   no data if only events are recorded; the
  *   `event:` line if the agent's dialect is read by it
  * @typedef {{ label: string, help: string, rule?: string | null, member?: string }} Finding   `member` was added
@@ -82,6 +82,7 @@
  * @property {Finding[]} repairs
  * @property {Finding[]} losses
  * @property {string | null} note
+ * @property {"event" | "character"} [cut_within]   what of the agent's event its stream was cut in
  * @property {{ before: string, after: string }} [id_change]   of an item that probably goes on under another id
  * @property {LeftOpen[]} [left_open]   items that the agent did not end, where the run ends
  * @property {number[]} [releases]   held rows whose events the client gets here

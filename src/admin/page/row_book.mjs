@@ -17,6 +17,8 @@ const SUPPLIES = /** @type {Record<string, RegExp>} */ ({
 /** Causes of rows at which a run ended without the agent's own end. */
 export const ENDS = ["gateway", "end", "disconnect"];
 
+/** Changes of ids that are kept: those of the items that may be open. */
+const MOST_CHANGES = 64;
 /** What a screen can show of a wait, and a person can feel. */
 const LONG_WAIT_MS = 1_000;
 const LARGE_BYTES = 250_000;
@@ -38,8 +40,10 @@ export class RowBook {
   remarkable = [];
   /** @type {Map<number, number>} the row that released a held one */
   released = new Map();
-  /** The first id that the agent changed. @type {{ n: number, ids: { before: string, after: string } } | undefined} */
-  idChange;
+  /** The ids that the agent changed, and the row of the first; no more are kept than a sentence needs. */
+  idChanges = { n: 0, count: 0, ids: /** @type {{ before: string, after: string }[]} */ ([]) };
+  /** The row in which the agent's stream was cut. @type {Row | undefined} */
+  cut;
   /** The row at whose end the agent had left something open. @type {Row | undefined} */
   leftOpen;
   longestWait = { ms: LONG_WAIT_MS, n: 0, until: 0 };
@@ -68,11 +72,16 @@ export class RowBook {
     }
     countFindings(this.losses, row.losses, row);
     countFindings(this.repairs, row.repairs, row);
-    if (row.id_change !== undefined) this.idChange ??= { n: row.n, ids: row.id_change };
+    if (row.id_change !== undefined) {
+      if (this.idChanges.count === 0) this.idChanges.n = row.n;
+      if (this.idChanges.ids.length < MOST_CHANGES) this.idChanges.ids.push(row.id_change);
+      this.idChanges.count += 1;
+    }
+    if (row.cut_within !== undefined) this.cut = row;
     if (row.left_open !== undefined) this.leftOpen ??= row;
     if (row.cause === "gateway") this.made.push(row);
-    // What ended the run is in its outcome.
-    if (row.note !== null && !ENDS.includes(row.cause)) this.noted.push(row);
+    // What ended the run is in its outcome, what was not recorded in its summary.
+    if (row.note !== null && row.cut_within === undefined && ![...ENDS, "unrecorded"].includes(row.cause)) this.noted.push(row);
     for (const n of row.releases ?? []) this.released.set(n, row.n);
     if (isRemarkable(row)) this.remarkable.push(row);
   }
@@ -97,7 +106,7 @@ function countFindings(tallies, findings, { n, agent, client, canonical }) {
 
 /** @param {Row} row */
 export function isRemarkable({ cause, repairs, losses, note }) {
-  return repairs.length > 0 || losses.length > 0 || note !== null || ["dropped", "gateway", "mark"].includes(cause);
+  return repairs.length > 0 || losses.length > 0 || note !== null || ["dropped", "gateway", "mark", "unrecorded"].includes(cause);
 }
 
 /** @type {import("./filter.mjs").FilterLanguage<Row>} */

@@ -23,6 +23,7 @@ export const CAUSE_SIGNS = {
   end: "\u25a0",
   disconnect: "\u21e4",
   mark: "\u00b6",
+  unrecorded: "\u2298",
 };
 export const CHANGE_SIGNS = { same: "=", changed: "\u2260", added: "+", gone: "\u2212" };
 
@@ -89,7 +90,7 @@ function causeOf({ cause, repairs, losses }) {
 function clientOf({ client, note, cause, id_change: ids }, part, members) {
   if (client.length === 0) {
     const text = ids === undefined ? [sayName("nothing", cause)] : withCode(say("detail.id_change", ids));
-    return [element("span", { class: "second none" }, ...(note === null ? text : wordsOf(note)))];
+    return [element("span", { class: "second none" }, ...(note === null || cause === "unrecorded" ? text : wordsOf(note)))];
   }
   const place = client.length > 1 && element("em", {}, say("row.part", { at: part + 1, of: client.length }));
   return sideOf(client[part], members, place);

@@ -8,7 +8,7 @@ import { inEnglish } from "./gateway_words.mjs";
 import { say, sayName } from "./messages.mjs";
 import { bytes, clock, count, duration } from "./numbers.mjs";
 import { VirtualList } from "./virtual_list.mjs";
-import { answerOf, hasFindings, levelOf, markedAdvice } from "./verdict.mjs";
+import { LONG_SILENCE_MS, answerOf, hasFindings, levelOf, markedAdvice } from "./verdict.mjs";
 import { oneLine } from "./visible_text.mjs";
 
 /** @typedef {import("./api.mjs").RunSummary} RunSummary */
@@ -72,7 +72,6 @@ const COLUMNS = [
 
 const MOST_OF_CAUSE = 160;
 /** A silence that a person takes for a failure. */
-const LONG_SILENCE_MS = 5_000;
 const SILENCE_SIGN = "\u25d4";
 
 /** What survives while a run is looked at. */

@@ -23,6 +23,8 @@ const TRUNCATED = "upstream_truncated";
 const MARKED = "marked_line";
 /** The loss of an event behind the end of the run. */
 const LATE = "after_terminal";
+/** A silence of the agent that is marked in the list of runs. */
+export const LONG_SILENCE_MS = 5_000;
 
 /**
  * @param {Pick<RunSummary, "state" | "outcome">} run
@@ -48,17 +50,27 @@ export function hasFindings(run) {
  * @returns {Sentence[]}
  */
 export function verdictOf(run, book) {
-  const causes = [...anotherRun(book), ...foreignTypes(run, book), ...changingIds(book), ...leftOpen(book)];
+  const causes = [...lateEvents(book), ...foreignTypes(run, book), ...changingIds(book), ...leftOpen(book)];
+  const notes = book.noted.slice(0, 2).map(noteSentence);
+  const tallies = [...book.losses.values()].filter(({ label }) => label !== MARKED).slice(0, MOST_OF_A_KIND);
+  const lossesOf = (/** @type {boolean} */ isCarried) => tallies
+    .filter(({ label }) => label.endsWith("_not_shown") === isCarried).map((tally) => findingSentence("loss", tally));
   const end = endOf(run, book);
+  const waited = waits(book, run);
+  const isGood = levelOf(run) === "good";
+  const isLong = isGood && book.longestWait.ms >= LONG_SILENCE_MS;
   return [
     ...markedLines(book),
-    // That a run finished is no news if its agent is broken.
-    ...(levelOf(run) === "good" ? [...causes, ...end] : [...end, ...causes]),
-    ...[...book.losses.values()].filter(({ label }) => label !== MARKED).slice(0, MOST_OF_A_KIND).map((tally) => findingSentence("loss", tally)),
+    // That a run finished is no news if its agent is broken, the client lacks something, or somebody waited.
+    ...(isGood
+      ? [...causes, ...notes, ...lossesOf(false), ...largest(book, run), ...(isLong ? waited : []), ...end]
+      : [...end, ...causes, ...lossesOf(false)]),
+    ...lossesOf(true),
     ...[...book.repairs.values()].slice(0, MOST_OF_A_KIND).map((tally) => findingSentence("repair", tally)),
     ...more(book),
-    ...book.noted.slice(0, 2).map(noteSentence),
-    ...waits(book, run),
+    ...(isGood ? [] : notes),
+    ...(isLong ? [] : waited),
+    ...(isGood ? [] : largest(book, run)),
     ...incomplete(run, book),
   ];
 }
@@ -80,8 +92,7 @@ function endOf(run, book) {
   if (run.code === null) {
     return [{ level, text: [sayName("verdict.outcome", outcome), say("verdict.numbers", numbers)].join(say("verdict.between")) }];
   }
-  const lostEnd = lostEndOf(run, book);
-  const cause = lostEnd === undefined ? sayName("verdict.code", run.code) : say("verdict.lost_end", { n: count(lostEnd) });
+  const cause = causeOf(run, run.code, book);
   const known = cause !== run.code;
   // The last event that the gateway made is the one that ended the run for the client.
   const made = book.made.findLast(({ client }) => client.length > 0);
@@ -90,10 +101,12 @@ function endOf(run, book) {
   const message = run.code === TRUNCATED && book.losses.has(MARKED) ? "" : (run.message ?? "");
   const words = outcome === "agent_error" ? { known: message, own: "" } : divided(message);
   const refusal = answerOf(run);
+  // That the agent failed is no news beside how.
+  const failure = outcome === "upstream_error" ? translated(run.explanation ?? "") : "";
   const quoted = words.known && say("verdict.message", { message: words.known });
   const text = [
-    known ? cause : sayName("verdict.outcome", outcome),
-    words.own !== "" && !known && translated(run.explanation ?? ""),
+    known ? cause : failure || sayName("verdict.outcome", outcome),
+    words.own !== "" && !known && failure === "" && translated(run.explanation ?? ""),
     refusal && say("verdict.refusal", { answer: refusal }),
     written ?? say("verdict.coded", { code: run.code }),
     refusal === "" && quoted,
@@ -105,6 +118,25 @@ function endOf(run, book) {
   // What the page has no words for stands beneath, as the gateway wrote it.
   if (words.own !== "") end.push({ level: "plain", text: say("verdict.own_words", { message: words.own }), own: words.own });
   return end;
+}
+
+/**
+ * Returns the sentence of the code with which a run ended, or a better one; without any, the code.
+ * @param {RunSummary} run
+ * @param {string} code
+ * @param {RowBook} book
+ */
+function causeOf(run, code, book) {
+  const lostEnd = lostEndOf(run, book);
+  if (lostEnd !== undefined) return say("verdict.lost_end", { n: count(lostEnd) });
+  const own = sayName("verdict.code", code);
+  if (book.cut !== undefined) {
+    const { agent, cut_within: place, n } = book.cut;
+    const values = { type: agent?.type ?? say("row.no_event"), n: count(n) };
+    return [say(place === "character" ? "verdict.cut_character" : "verdict.cut_event", values), own].join(say("verdict.between"));
+  }
+  const isEmpty = code === TRUNCATED && run.events_in === 0 && run.bytes_in === 0;
+  return isEmpty ? say("verdict.empty") : own;
 }
 
 /**
@@ -120,9 +152,10 @@ function leftInSilence(run, { rows, longestWait }) {
  * @param {import("./api.mjs").Row} row
  * @returns {Sentence}
  */
-function noteSentence({ n, note }) {
+function noteSentence({ n, note, agent }) {
   const { known, own } = divided(note ?? "");
-  if (own === "") return { level: "warning", text: say("verdict.note", { note: known }), row: n };
+  const type = agent?.type ?? "";
+  if (own === "") return { level: "warning", text: say(type === "" ? "verdict.note" : "verdict.note_of", { note: known, type }), row: n };
   return { level: "warning", text: say("verdict.own_words", { message: own }), own, row: n };
 }
 
@@ -157,13 +190,16 @@ function lostEndOf({ code }, { losses }) {
 }
 
 /**
- * A run that finished is half of the truth if another one that the client did not get follows it.
+ * A run that finished is half of the truth if the agent went on, and the client got nothing of it.
  * @param {RowBook} book
  * @returns {Sentence[]}
  */
-function anotherRun({ losses }) {
-  const row = losses.get(LATE)?.agents.get("RUN_STARTED");
-  return row === undefined ? [] : [{ level: "bad", text: say("verdict.another_run", { n: count(row) }), row }];
+function lateEvents({ losses }) {
+  const late = losses.get(LATE);
+  if (late === undefined) return [];
+  const row = late.agents.get("RUN_STARTED");
+  if (row !== undefined) return [{ level: "bad", text: say("verdict.another_run", { n: count(row) }), row }];
+  return [{ level: "bad", text: say("verdict.late_events", { count: count(late.count), n: count(late.n) }), row: late.n }];
 }
 
 /**
@@ -203,8 +239,9 @@ function foreignTypes({ agent, events_in, looks_like: name }, { repairs }) {
  * @param {RowBook} book
  * @returns {Sentence[]}
  */
-function changingIds({ losses, repairs, idChange }) {
-  if (idChange) return [{ level: "warning", text: say("detail.id_change", idChange.ids), row: idChange.n }];
+function changingIds({ losses, repairs, idChanges: { n, count: times, ids } }) {
+  if (times === 1) return [{ level: "warning", text: say("detail.id_change", ids[0]), row: n }];
+  if (times > 1) return [{ level: "warning", text: say("verdict.ids_change", { times: count(times), ids: chainOf(ids, times) }), row: n }];
   const opened = repairs.get("opener_supplied");
   if (opened === undefined) return [];
   const isLeftOpen = (repairs.get("closer_supplied")?.count ?? 0) > opened.count || losses.has("stray_boundary");
@@ -212,12 +249,28 @@ function changingIds({ losses, repairs, idChange }) {
 }
 
 /**
+ * Lists changes of ids in their order.
+ * @param {{ before: string, after: string }[]} ids
+ * @param {number} times
+ */
+function chainOf(ids, times) {
+  let chain = "";
+  let last = "";
+  for (const { before, after } of ids.slice(0, MOST_OF_A_KIND)) {
+    const start = before === last ? "" : `${chain === "" ? "" : say("list.comma")}\`${before}\``;
+    chain += `${start} \u2192 \`${after}\``;
+    last = after;
+  }
+  return times > MOST_OF_A_KIND ? `${chain} \u2026` : chain;
+}
+
+/**
  * An item that went on under another id was named with it.
  * @param {RowBook} book
  * @returns {Sentence[]}
  */
-function leftOpen({ leftOpen: row, idChange }) {
-  const text = row && leftOpenText(row, ({ id }) => id !== idChange?.ids.before && id !== idChange?.ids.after);
+function leftOpen({ leftOpen: row, idChanges: { ids } }) {
+  const text = row && leftOpenText(row, ({ id }) => !ids.some(({ before, after }) => id === before || id === after));
   return text ? [{ level: "warning", text, row: row.n }] : [];
 }
 
@@ -261,19 +314,28 @@ function isForClient({ client_waits: clientWaits = [] }, { until, ms }) {
 }
 
 /**
+ * Returns whether the agent sent nothing at all in most of a wait, rather than no whole event.
+ * @param {RunSummary} run
+ * @param {RowBook["longestWait"]} wait
+ */
+function isSilent({ silence }, { ms }) {
+  return silence === undefined || (silence !== null && 2 * (silence.until_ms - silence.from_ms) >= ms);
+}
+
+/**
  * @param {RowBook} book
  * @param {RunSummary} run
  * @returns {Sentence[]}
  */
 function waits(book, run) {
-  const { longestWait, largest, rows } = book;
+  const { longestWait, rows } = book;
   /** @type {Sentence[]} */
   const sentences = [];
   // That the client left in it is how the run ended.
   if (longestWait.n > 0 && !leftInSilence(run, book)) {
     // The first row may be the end that the gateway made.
     const isFirst = longestWait.n === 1 && rows[0].agent !== null;
-    const slow = isForClient(run, longestWait) ? "verdict.wait_client" : "verdict.wait_agent";
+    const slow = isForClient(run, longestWait) ? "verdict.wait_client" : isSilent(run, longestWait) ? "verdict.wait_agent" : "verdict.wait_parts";
     const isEnd = rows[longestWait.n - 1]?.cause === "gateway" && slow === "verdict.wait_agent";
     const key = isFirst ? "verdict.slow_first" : isEnd ? "verdict.wait_end" : slow;
     sentences.push({
@@ -282,14 +344,19 @@ function waits(book, run) {
       row: longestWait.n,
     });
   }
-  if (largest.n > 0) {
-    const missed = run.missed_bytes;
-    const values = { size: bytes(largest.size), type: largest.type || say("row.no_event"), n: largest.n };
-    // Of an event that was not kept, the row has the beginning.
-    const key = missed > 0 ? "verdict.largest_part" : "verdict.largest";
-    sentences.push({ level: "warning", text: say(key, values), row: largest.n });
-  }
   return sentences;
+}
+
+/**
+ * @param {RowBook} book
+ * @param {RunSummary} run
+ * @returns {Sentence[]}
+ */
+function largest({ largest: { n, size, type } }, { missed_bytes: missed }) {
+  if (n === 0) return [];
+  // Of an event that was not kept, the row has the beginning.
+  const key = missed > 0 ? "verdict.largest_part" : "verdict.largest";
+  return [{ level: "warning", text: say(key, { size: bytes(size), type: type || say("row.no_event"), n }), row: n }];
 }
 
 /**

@@ -93,16 +93,23 @@ impl PairText {
     pub(super) fn format_end(&self, run: &RunLine, counts: &RunCounts) -> Vec<String> {
         let outcome = run.outcome.as_deref().unwrap_or("ended");
         let failure = describe_end(outcome, run, counts);
+        let mut causes = counts.describe_causes(run);
+        let (style, headline) = match failure {
+            Some(failure) => (TextStyle::Failure, Some(failure)),
+            // That a run finished is no news if its agent is broken.
+            None if !causes.is_empty() => (TextStyle::Warning, Some(causes.remove(0))),
+            None => (TextStyle::Bold, counts.describe_difference(run)),
+        };
         let mut text = format!("{} {outcome} after {}", format_run(run.id), format_millis(run.duration_ms));
-        if let Some(failure) = &failure {
-            text += &format!(": {failure}");
+        if let Some(headline) = &headline {
+            text += &format!(": {headline}");
         }
-        let style = if failure.is_some() { TextStyle::Failure } else { TextStyle::Bold };
         let mut lines = vec![self.paint(style, &escape_text(&text))];
         if outcome != "refused" {
             let indent = " ".repeat(RUN_COLUMNS);
-            let causes = counts.describe_causes(run).into_iter().map(|cause| (TextStyle::Warning, cause));
-            let facts = counts.describe_facts(run).into_iter().map(|fact| (TextStyle::Plain, fact));
+            let causes = causes.into_iter().map(|cause| (TextStyle::Warning, cause));
+            let facts = counts.describe_facts(run).into_iter().filter(|fact| Some(fact) != headline.as_ref());
+            let facts = facts.map(|fact| (TextStyle::Plain, fact));
             for (style, text) in causes.chain(facts) {
                 let parts = wrap_text(&text, self.columns.saturating_sub(RUN_COLUMNS));
                 lines.extend(parts.iter().map(|part| self.paint(style, &format!("{indent}{part}"))));
@@ -221,7 +228,7 @@ pub(super) fn describe_missed(runs: u64) -> String {
 fn cause_style(cause: &str) -> TextStyle {
     match cause {
         "dropped" | "gateway" => TextStyle::Warning,
-        "same" | "held" | "nothing" | "end" | "disconnect" | "mark" => TextStyle::Dim,
+        "same" | "held" | "nothing" | "end" | "disconnect" | "mark" | "unrecorded" => TextStyle::Dim,
         _ => TextStyle::Plain,
     }
 }
@@ -271,11 +278,10 @@ fn wrap_text(text: &str, columns: usize) -> Vec<String> {
 fn describe_end(outcome: &str, run: &RunLine, counts: &RunCounts) -> Option<String> {
     let code = run.code.as_deref();
     // That the agent shall run again helps nobody if its lines are lost.
-    let lost_end =
-        (code == Some(RejectionKind::UpstreamTruncated.code())).then(|| counts.describe_lost_end()).flatten();
+    let cut = (outcome == "upstream_error").then(|| counts.describe_cut(run)).flatten();
     let left = (outcome == "client_gone").then(|| counts.describe_leave(run));
     let text = match outcome {
-        "finished" => return None,
+        "finished" | "interrupted" => return None,
         "agent_error" => "the agent reported an error",
         "unread" => "no client requested the events of the run in time",
         "drained" => "the gateway shut down, or the run ended without a last event",
@@ -286,7 +292,7 @@ fn describe_end(outcome: &str, run: &RunLine, counts: &RunCounts) -> Option<Stri
         "gateway_error" => "the gateway had an internal error",
         _ => "",
     };
-    let text = lost_end.as_deref().or(left.as_deref()).or(run.message.as_deref()).unwrap_or(text);
+    let text = cut.as_deref().or(left.as_deref()).or(run.message.as_deref()).unwrap_or(text);
     Some(match code {
         Some(code) if !text.is_empty() => format!("{code}: {text}"),
         code => code.unwrap_or(text).to_owned(),

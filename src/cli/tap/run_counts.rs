@@ -13,11 +13,20 @@ pub(super) const LARGE_BYTES: usize = 250_000;
 /// Length from which a wait is named at the end of its run.
 pub(super) const LONG_WAIT_MS: u64 = 1_000;
 
+/// Length from which a wait is what is worth to know first of a run.
+const HEADLINE_WAIT_MS: u64 = 5_000;
+
+/// The end of the labels of losses that are carried to the client.
+const NOT_SHOWN: &str = "_not_shown";
+
 /// Held events that are remembered.
 const MAX_HELD: usize = 256;
 
 /// Items without an end, and kinds of repairs and losses, that are named at the end of their run.
 const MAX_NAMED: usize = 3;
+
+/// Changes of ids that are remembered: those of the items that may be open.
+const MAX_CHANGES: usize = 64;
 
 /// Notes that are repeated at the end of their run.
 const MAX_NOTES: usize = 2;
@@ -38,6 +47,8 @@ pub(super) struct RunCounts {
     lost_end: Option<u64>,
     /// the row in which the agent began another run
     next_run: Option<u64>,
+    /// the row in which the agent went on behind its end
+    late: Option<u64>,
     /// bytes and type of the largest event of the agent
     largest: (usize, String),
     /// held events that the client has not got yet, by row
@@ -45,8 +56,11 @@ pub(super) struct RunCounts {
     /// the longest wait for a row
     longest_wait: LongestWait,
     last_ms: u64,
-    /// the first id that the agent changed
-    id_change: Option<IdChangeLine>,
+    /// ids that the agent changed, the first of them; and how many
+    id_changes: Vec<IdChangeLine>,
+    id_change_count: u64,
+    /// the event within which the agent's stream was cut
+    cut: Option<String>,
     /// the first notes of rows, but for those of the end
     notes: Vec<String>,
     /// items that the agent did not end, and the cause of the row where it should have
@@ -86,8 +100,11 @@ impl RunCounts {
         if has_loss(EventLoss::MarkedLine) && row.has_type(EventType::RunFinished) {
             self.lost_end.get_or_insert(row.n);
         }
-        if has_loss(EventLoss::AfterTerminal) && row.has_type(EventType::RunStarted) {
-            self.next_run.get_or_insert(row.n);
+        if has_loss(EventLoss::AfterTerminal) {
+            self.late.get_or_insert(row.n);
+            if row.has_type(EventType::RunStarted) {
+                self.next_run.get_or_insert(row.n);
+            }
         }
         let wait = WaitLine { from_ms: self.last_ms, until_ms: row.at_ms.max(self.last_ms) };
         self.last_ms = wait.until_ms;
@@ -100,12 +117,12 @@ impl RunCounts {
                 is_first: row.n == 1 && row.agent.is_some(),
             };
         }
-        if let (Some(note), false, true) = (&row.note, is_end(&row.cause), self.notes.len() < MAX_NOTES) {
-            let kind = row.agent.as_ref().and_then(|event| event.kind.as_deref());
-            self.notes.push(format!("{} at {}: {note}", kind.unwrap_or("a row"), format_millis(row.at_ms)));
-        }
-        if self.id_change.is_none() {
-            self.id_change.clone_from(&row.id_change);
+        self.add_note(row);
+        if let Some(change) = &row.id_change {
+            self.id_change_count += 1;
+            if self.id_changes.len() < MAX_CHANGES {
+                self.id_changes.push(change.clone());
+            }
         }
         if self.left_open.is_empty() {
             self.left_open.clone_from(&row.left_open);
@@ -117,6 +134,21 @@ impl RunCounts {
         }
         for n in &row.releases {
             self.held.remove(n);
+        }
+    }
+
+    fn add_note(&mut self, row: &RowLine) {
+        let kind = row.agent.as_ref().and_then(|event| event.kind.as_deref());
+        if let Some(within) = &row.cut_within {
+            let character = if within == "character" { "a character of " } else { "" };
+            let kind = kind.unwrap_or("an event");
+            self.cut = Some(format!("the agent's stream was cut within {character}{kind} (row {})", row.n));
+            return;
+        }
+        // The end of the run has that of the end, and what was not kept is counted.
+        let is_named = is_end(&row.cause) || row.cause == "unrecorded";
+        if let (Some(note), false, true) = (&row.note, is_named, self.notes.len() < MAX_NOTES) {
+            self.notes.push(format!("{} at {}: {note}", kind.unwrap_or("a row"), format_millis(row.at_ms)));
         }
     }
 
@@ -161,12 +193,7 @@ impl RunCounts {
                 with_plural(*count, "line")
             ));
         }
-        if let Some(n) = self.next_run {
-            causes.push(format!(
-                "the agent began another run behind {} (row {n}): the client got nothing of it",
-                EventType::RunFinished.wire()
-            ));
-        }
+        causes.extend(self.describe_late_events());
         if self.is_foreign(run.events_in) {
             let looks_like = run.looks_like.as_ref().map(|name| format!(", they look like {name}"));
             causes.push(format!(
@@ -175,19 +202,19 @@ impl RunCounts {
                 looks_like.unwrap_or_default()
             ));
         }
-        if let Some(change) = &self.id_change {
-            causes.push(describe_id_change(change));
-        } else if self.has_changing_ids() {
-            causes
-                .push("some items had no start and others no end: the agent probably gives one several ids".to_owned());
+        match self.id_changes.as_slice() {
+            [] if self.has_changing_ids() => causes
+                .push("some items had no start and others no end: the agent probably gives one several ids".to_owned()),
+            [] => {}
+            [change] => causes.push(describe_id_change(change)),
+            changes => causes.push(describe_id_changes(changes, self.id_change_count)),
         }
         // An item that went on under another id was named with it.
         let is_other = |open: &&LeftOpenLine| {
-            self.id_change.as_ref().is_none_or(|change| ![&change.before, &change.after].contains(&&open.id))
+            !self.id_changes.iter().any(|change| [&change.before, &change.after].contains(&&open.id))
         };
         causes.extend(describe_left_open(self.left_open.iter().filter(is_other), &self.end_cause));
         causes.extend(self.notes.iter().cloned());
-        causes.extend(self.describe_wait(run));
         if let (bytes @ 1.., kind) = &self.largest {
             // Of an event that was not kept, the row has the beginning.
             let least = if run.missed_bytes > 0 { "at least " } else { "" };
@@ -197,9 +224,33 @@ impl RunCounts {
         causes
     }
 
+    fn describe_late_events(&self) -> Option<String> {
+        let KindCount { count, .. } = self.losses.get(EventLoss::AfterTerminal.label())?;
+        let end = EventType::RunFinished.wire();
+        Some(match (self.next_run, self.late) {
+            (Some(n), _) => {
+                format!("the agent began another run behind {end} (row {n}): the client got nothing of it")
+            }
+            (None, n) => format!(
+                "the agent went on behind its end of the run, with {} from row {} on: the client got nothing of it",
+                with_plural(*count, "event"),
+                n.unwrap_or_default()
+            ),
+        })
+    }
+
+    /// Describes what is worth to know first of a run that ended well, if no cause is known: how long its client waited,
+    /// or what it lacks.
+    pub(super) fn describe_difference(&self, run: &RunLine) -> Option<String> {
+        let is_long = self.longest_wait.time.length_ms() >= HEADLINE_WAIT_MS;
+        let lost = || self.losses.iter().find(|(label, _)| !label.ends_with(NOT_SHOWN));
+        let wait = is_long.then(|| self.describe_wait(run)).flatten();
+        wait.or_else(|| lost().map(|(label, kind)| format!("lost {label} ×{}: {}", kind.count, kind.help)))
+    }
+
     /// Describes how the run went.
     pub(super) fn describe_facts(&self, run: &RunLine) -> Vec<String> {
-        let mut facts = Vec::new();
+        let mut facts: Vec<_> = self.describe_wait(run).into_iter().collect();
         if run.events_in + run.events_out > 0 {
             let first = match run.first_event_ms {
                 Some(first) => format!("the first after {}", format_millis(first)),
@@ -240,7 +291,10 @@ impl RunCounts {
             false if cause == "disconnect" => None,
             false if is_end => Some(format!("the agent sent nothing for {shown}, then the gateway ended the run")),
             false if *is_first => Some(format!("the agent took {shown} to its first event")),
-            false => Some(format!("the agent sent nothing for {shown} before {kind}")),
+            false if self.is_silence(run) => Some(format!("the agent sent nothing for {shown} before {kind}")),
+            false => Some(format!(
+                "no event came for {shown} before {kind}: the agent sent comments, or parts of a large event"
+            )),
         }
     }
 
@@ -248,6 +302,11 @@ impl RunCounts {
         let time = self.longest_wait.time;
         let for_client: u64 = run.client_waits.iter().map(|own| time.common_ms(*own)).sum();
         2 * for_client >= time.length_ms()
+    }
+
+    /// Returns whether the agent sent nothing at all in most of the longest wait, rather than no whole event.
+    fn is_silence(&self, run: &RunLine) -> bool {
+        run.silence.is_some_and(|silence| 2 * silence.length_ms() >= self.longest_wait.time.length_ms())
     }
 
     /// Describes how the client left.
@@ -262,9 +321,14 @@ impl RunCounts {
         }
     }
 
-    /// Describes why the agent's body ended without the end of the run, if the gateway lost that.
-    pub(super) fn describe_lost_end(&self) -> Option<String> {
-        self.losses.get(EventLoss::MarkedLine.label())?;
+    /// Describes why the agent's body ended without the end of the run, if that is known.
+    pub(super) fn describe_cut(&self, run: &RunLine) -> Option<String> {
+        let is_truncated = run.code.as_deref() == Some(RejectionKind::UpstreamTruncated.code());
+        if !is_truncated || !self.losses.contains_key(EventLoss::MarkedLine.label()) {
+            let is_empty = is_truncated && run.events_in + run.bytes_in == 0;
+            let empty = "the agent accepted the request, and ended its answer without a single event";
+            return self.cut.clone().or(is_empty.then(|| empty.to_owned()));
+        }
         Some(match self.lost_end {
             Some(n) => format!(
                 "the agent sent {} in a line with a byte order mark, which is lost (row {n})",
@@ -280,6 +344,21 @@ pub(super) fn describe_id_change(change: &IdChangeLine) -> String {
     format!(
         "the agent probably changed the id from `{before}` to `{after}`: `{after}` has no start, and `{before}` was open"
     )
+}
+
+/// Describes several changes, the first of them by their ids.
+fn describe_id_changes(changes: &[IdChangeLine], count: u64) -> String {
+    let (mut chain, mut last) = (String::new(), None);
+    for IdChangeLine { before, after } in changes.iter().take(MAX_NAMED) {
+        if last != Some(before) {
+            let comma = if chain.is_empty() { "" } else { ", " };
+            chain.push_str(&format!("{comma}`{before}`"));
+        }
+        chain.push_str(&format!(" → `{after}`"));
+        last = Some(after);
+    }
+    let more = if changes.len() > MAX_NAMED { " …" } else { "" };
+    format!("the agent probably changed the id {count} times: {chain}{more}; no new id has a start")
 }
 
 /// Describes what the agent did not end; `None` without any.
@@ -320,8 +399,10 @@ fn list_counts(verb: &str, counts: &BTreeMap<String, KindCount>, without: &str) 
     lines
 }
 
+/// Formats a size of kilobytes or more as the page does.
 fn format_size(bytes: usize) -> String {
-    if bytes < 1_000_000 { format!("{} kB", bytes / 1_000) } else { format!("{} MB", bytes / 1_000_000) }
+    let (size, unit) = if bytes < 999_500 { (bytes as f64 / 1e3, "kB") } else { (bytes as f64 / 1e6, "MB") };
+    if size < 99.95 { format!("{size:.1} {unit}") } else { format!("{size:.0} {unit}") }
 }
 
 /// Formats a time since the beginning of a run.

@@ -43,6 +43,8 @@ pub(super) struct RowLine {
     #[serde(default)]
     pub(super) losses: Vec<CountLine>,
     pub(super) note: Option<String>,
+    /// `event` or `character` within which the agent's stream was cut
+    pub(super) cut_within: Option<String>,
     #[serde(default)]
     pub(super) id_change: Option<IdChangeLine>,
     /// items that the agent did not end

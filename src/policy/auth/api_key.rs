@@ -80,6 +80,16 @@ impl ApiKeys {
         Ok(identity)
     }
 
+    /// Returns the id of a key, valid or expired.
+    pub(crate) fn find_id(&self, source: &str, presented: &[u8]) -> Option<String> {
+        let keys = &self.source(source)?.keys;
+        let find = |index: &ApiKeyIndex| index.find(presented).and_then(|identity| identity.key_id.clone());
+        match keys {
+            ApiKeyList::Fixed(index) => find(index),
+            ApiKeyList::Watched(file) => find(&file.get()),
+        }
+    }
+
     /// Watches the key files; never returns.
     pub(crate) async fn watch_files(&self) {
         join_all(self.sources.iter().map(|source| async {

@@ -174,6 +174,18 @@ impl Authenticator {
         }
         Err((AuthMethod::ApiKey, reason))
     }
+
+    /// Returns the id of the request's API key, which a list of the route has.
+    pub(super) fn find_key_id(&self, matched: &RouteMatch, head: &Parts) -> Option<String> {
+        let fields = self.key_fields(matched);
+        let (field, key) = match Credential::from_head(head, &fields).ok()? {
+            Credential::Key(field, key) => (field, key),
+            Credential::Bearer(key) => (&header::AUTHORIZATION, key),
+            Credential::None => return None,
+        };
+        let lists = matched.access.methods.iter().filter(|name| self.api_keys.header(name) == Some(field));
+        lists.into_iter().find_map(|name| self.api_keys.find_id(name, key))
+    }
 }
 
 fn accepts(matched: &RouteMatch, issuer: &TokenIssuer) -> bool {

@@ -98,7 +98,7 @@ fn patterns_apply_before_texts_are_cut() {
     }
     let challenge = format!("Bearer realm=\"{} {card}\"", "no ".repeat(CHALLENGE_LIMIT / 3 - 6));
     let headers = HeaderMap::from_iter([(header::WWW_AUTHENTICATE, challenge.parse().expect("a value"))]);
-    let fields = describe_fields(&headers, None, policy);
+    let fields = describe_fields(StatusCode::UNAUTHORIZED, &headers, None, policy);
     assert!(fields.contains("no no no") && !fields.contains("41"), "{fields}");
 }
 

@@ -3,8 +3,9 @@
 use super::super::closed_run::ClosedRun;
 use super::super::deadlines::now_millis;
 use super::super::run_context::{RunContext, StartSender};
-use super::super::run_end::{RunEndReason, explain_by_dialect, find_foreign_stream};
-use super::RunTask;
+use super::super::run_end::{RunEndReason, explain_by_dialect, find_foreign_stream, release_session};
+use super::super::upstream::Session;
+use super::{LateEvents, RunTask};
 use crate::config::access::{OnExpiry, RouteErrorFormat};
 use crate::dialect::ThreadChange;
 use crate::error::{Rejection, RejectionKind};
@@ -13,7 +14,13 @@ use crate::telemetry::label::RunOutcome;
 use tokio::time::Instant;
 
 impl RunTask {
-    pub(super) async fn close(mut self: Box<Self>, reason: RunEndReason, start_tx: Option<StartSender>) -> ClosedRun {
+    /// Ends the run. `session` is that of an agent that has ended it, and is used again.
+    pub(super) async fn close(
+        mut self: Box<Self>,
+        reason: RunEndReason,
+        start_tx: Option<StartSender>,
+        session: Option<Box<Session>>,
+    ) -> ClosedRun {
         let reason = match reason {
             RunEndReason::ClientGone if self.output.is_unread() => RunEndReason::Unread,
             reason => reason,
@@ -73,8 +80,13 @@ impl RunTask {
         self.context.record.summary.reader_count = self.output.reader_count();
         self.capture.end(&self.context.record, outcome, rejection.as_ref());
         self.context.record.close(outcome, rejection.as_ref());
-        let RunContext { lifecycle, slow_clients, caller_key, .. } = self.context;
-        ClosedRun { output: self.output, lifecycle, slow_clients, caller: caller_key }
+        let RunTask { output, capture, stream, context, .. } = *self;
+        let RunContext { lifecycle, slow_clients, caller_key, cluster, connector, .. } = context;
+        if let Some(session) = session {
+            let late = LateEvents::new(capture, stream);
+            tokio::spawn(async move { release_session(session, late, &cluster, &connector).await });
+        }
+        ClosedRun { output, lifecycle, slow_clients, caller: caller_key }
     }
 
     fn send_start(&mut self, start_tx: StartSender, rejection: Option<&Rejection>) -> bool {

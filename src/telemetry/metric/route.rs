@@ -140,7 +140,8 @@ impl RunTotals {
     }
 }
 
-fn nonzero_bits(counts: &[u32]) -> u32 {
+/// Returns a bit for each count that is not 0.
+pub(crate) fn nonzero_bits(counts: &[u32]) -> u32 {
     counts.iter().rev().fold(0, |bits, count| bits << 1 | u32::from(*count != 0))
 }
 

@@ -2,6 +2,7 @@
 
 use super::super::support::agent::{Agent, Step, write};
 use super::super::support::client::{Client, INPUT, post, post_run};
+use super::super::support::eventually;
 use super::super::support::sse::{FINISHED, HEAD, STARTED, complete_run};
 use super::timelines::last_timeline;
 use super::{RunDir, start};
@@ -45,6 +46,12 @@ async fn has_the_words_with_which_an_agent_refused() {
             Some("429 Too Many Requests (Retry-After: 20): quota [2J exhausted"),
         ),
         (refusal("502 Bad Gateway", "", "text/html", "<h1>no</h1>"), "", Some("502 Bad Gateway")),
+        // The gateway follows no redirect; a query could have a token.
+        (
+            refusal("302 Found", "Location: https://login.test/sso?state=s3cret\r\n", "text/html", ""),
+            "",
+            Some("302 Found (Location: https://login.test/sso?***)"),
+        ),
         // A token in place of parameters is not shown.
         (
             refusal(
@@ -171,4 +178,45 @@ async fn lists_the_kinds_of_losses_wherever_in_the_stream_they_are() {
     let run = run_dir.last_run().await;
     assert_eq!((&run["loss_names"], &run["body_form"]), (&json!(["marked_line"]), &json!(null)), "{run}");
     assert_eq!(run["silence"], json!(null), "{run}");
+}
+
+/// An agent that goes on is not waited for, but seen: in one read with its end, and in later ones.
+#[tokio::test]
+async fn has_what_the_agent_sends_behind_the_end_of_its_run() {
+    let late = "data: {\"type\":\"TEXT_MESSAGE_CHUNK\",\"messageId\":\"m9\",\"delta\":\"late\"}\n\n";
+    let one_read = vec![Step::Read, write(HEAD.to_owned() + &complete_run() + late + late)];
+    let two_reads = vec![Step::Read, write(HEAD.to_owned() + &complete_run()), Step::Pause, write(late), write(late)];
+    for script in [one_read, two_reads] {
+        let agent = Agent::with_script(script);
+        let run_dir = RunDir::new();
+        let gateway = start(&agent, &run_dir, "", "client: ag-ui, agent: ag-ui, inspect: events").await;
+        let answer = post_run(gateway.data, "/chat").await;
+        assert!(!answer.text().contains("late"), "{}", answer.text());
+        agent.resume();
+        let run = eventually("the late events", async || {
+            run_dir.lines("/inspect/v1/runs").pop().filter(|run| run["losses"] == 2)
+        })
+        .await;
+        let rows = run_dir.lines("/inspect/v1/runs/1/rows");
+        let lost = rows.iter().filter(|row| row["losses"][0]["label"] == "after_terminal");
+        let lost: Vec<_> = lost.map(|row| (row["agent"]["type"].clone(), row["client"].clone())).collect();
+        assert_eq!(lost, vec![(json!("TEXT_MESSAGE_CHUNK"), json!([])); 2], "{rows:?}");
+        assert_eq!((&run["outcome"], &run["loss_names"]), (&json!("finished"), &json!(["after_terminal"])), "{run}");
+        assert_eq!(run["events_in"], 7, "{run}");
+    }
+}
+
+#[tokio::test]
+async fn names_a_byte_order_mark_before_the_json_of_an_event() {
+    let text = "data: \u{feff}{\"type\":\"TEXT_MESSAGE_CHUNK\",\"messageId\":\"m\",\"delta\":\"a\"}\n\n";
+    let agent = Agent::with_response([HEAD, STARTED, text, "data: no JSON\n\n", FINISHED].concat());
+    let run_dir = RunDir::new();
+    let gateway = start(&agent, &run_dir, "", "client: ag-ui, agent: ag-ui, inspect: events").await;
+    post_run(gateway.data, "/chat").await;
+    run_dir.last_run().await;
+    let rows = run_dir.lines("/inspect/v1/runs/1/rows");
+    let notes: Vec<_> = rows.iter().map(|row| row["note"].as_str().unwrap_or_default()).collect();
+    let [_, marked, other, _] = notes.as_slice() else { panic!("{rows:?}") };
+    assert!(marked.starts_with("a byte order mark (U+FEFF) stands before the JSON"), "{marked}");
+    assert_eq!(*other, "");
 }

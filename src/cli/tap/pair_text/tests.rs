@@ -98,22 +98,33 @@ fn the_end_names_a_large_event_and_an_unusual_form() {
     let run =
         RunLine { outcome: Some("finished".to_owned()), body_form: Some("is odd".to_owned()), ..RunLine::default() };
     let text = PairText { columns: 90, colored: false, side: TapSide::Both }.format_end(&run, &counts).join("\n");
-    assert!(text.contains("     the largest event STATE with 952 kB\n     the agent's stream is odd"), "{text}");
+    assert_eq!(text, "#0 finished after 0ms: the largest event STATE with 952 kB\n     the agent's stream is odd");
+    // As on the page; of an event that was not kept, the row has the beginning.
+    let mut counts = RunCounts::default();
+    counts.add(&RowLine { agent: Some(event("STATE", &"x".repeat(8_349_000))), ..RowLine::default() });
+    let run = RunLine { missed_bytes: 358_049, ..run };
+    let text = PairText { columns: 90, colored: false, side: TapSide::Both }.format_end(&run, &counts).join("\n");
+    assert!(text.contains("the largest event STATE with at least 8.3 MB\n"), "{text}");
 }
 
 #[test]
 fn the_end_names_the_party_that_was_slow() {
-    let end = |client_waits: &[(u64, u64)]| {
+    let end_with = |client_waits: &[(u64, u64)], silence: Option<(u64, u64)>| {
         let mut counts = RunCounts::default();
         for (at_ms, kind) in [(20, "A"), (900, "B"), (6_900, "C"), (9_000, "D")] {
             counts.add(&RowLine { at_ms, agent: Some(event(kind, "{}")), ..RowLine::default() });
         }
         let client_waits = client_waits.iter().map(|&(from_ms, until_ms)| WaitLine { from_ms, until_ms }).collect();
-        let run = RunLine { outcome: Some("finished".to_owned()), client_waits, ..RunLine::default() };
+        let silence = silence.map(|(from_ms, until_ms)| WaitLine { from_ms, until_ms });
+        let run = RunLine { outcome: Some("finished".to_owned()), client_waits, silence, ..RunLine::default() };
         PairText { columns: 90, colored: false, side: TapSide::Both }.format_end(&run, &counts).join("\n")
     };
-    let agent = "the agent sent nothing for 6.00s before C";
+    let end = |client_waits: &[(u64, u64)]| end_with(client_waits, Some((900, 6_900)));
+    let agent = "#0 finished after 0ms: the agent sent nothing for 6.00s before C";
     assert!(end(&[]).contains(agent) && end(&[(7_000, 9_000)]).contains(agent), "{}", end(&[]));
+    // Bytes came, but no whole event.
+    let parts = "no event came for 6.00s before C: the agent sent comments, or parts of a large event";
+    assert!(end_with(&[], None).contains(parts) && end_with(&[], Some((900, 2_000))).contains(parts));
     let client = "the client did not read for 6.00s before C";
     assert!(end(&[(1_000, 6_800)]).contains(client), "{}", end(&[(1_000, 6_800)]));
     assert!(end(&[(900, 3_000), (3_500, 6_800)]).contains(client));
@@ -164,9 +175,50 @@ fn the_end_names_a_byte_order_mark_and_a_second_run_before_what_follows_from_the
     let lines = end(&[lost(3, "TEXT", "marked_line")], Some("upstream_reset"));
     assert!(lines[0].ends_with("Run it again; see its log."), "{lines:?}");
     let late = [lost(6, "RUN_STARTED", "after_terminal"), lost(7, "TEXT", "after_terminal")];
-    let another = "     the agent began another run behind RUN_FINISHED (row 6): the client got nothing of it";
-    assert_eq!(end(&late, None)[1..], [another, "     lost after_terminal ×2: Why."]);
-    assert_eq!(end(&late[1..], None)[1..], ["     lost after_terminal ×1: Why."]);
+    let another =
+        "#0 finished after 0ms: the agent began another run behind RUN_FINISHED (row 6): the client got nothing of it";
+    assert_eq!(end(&late, None), [another, "     lost after_terminal ×2: Why."]);
+    let late_text = "#0 finished after 0ms: the agent went on behind its end of the run, with 1 event from row 7 on: the client got nothing of it";
+    assert_eq!(end(&late[1..], None), [late_text, "     lost after_terminal ×1: Why."]);
+    // What a client lacks for another reason, unless it is carried.
+    let start = "#0 finished after 0ms: lost second_start ×1: Why.";
+    assert_eq!(end(&[lost(4, "RUN_STARTED", "second_start")], None)[0], start);
+    assert_eq!(end(&[lost(4, "TEXT", "text_not_shown")], None)[0], "#0 finished after 0ms");
+}
+
+#[test]
+fn the_first_line_names_where_the_stream_was_cut() {
+    let texts = PairText { columns: 300, colored: false, side: TapSide::Both };
+    let end = |cut: Option<&str>, code: &str, bytes_in: u64| {
+        let mut counts = RunCounts::default();
+        let (agent, cut_within) = (Some(event("TEXT", "{")), cut.map(str::to_owned));
+        let note = cut.map(|_| "the agent's stream was cut within this event".to_owned());
+        counts.add(&RowLine { n: 4, agent, cut_within, note, cause: "dropped".to_owned(), ..RowLine::default() });
+        let message = Some("It ended. Run it again.".to_owned());
+        let code = Some(code.to_owned());
+        let run = RunLine { outcome: Some("upstream_error".to_owned()), code, message, bytes_in, ..RunLine::default() };
+        texts.format_end(&run, &counts).join("\n")
+    };
+    let start = "#0 upstream_error after 0ms: ";
+    for (cut, code, bytes_in, expected) in [
+        (
+            Some("character"),
+            "upstream_truncated",
+            9,
+            "upstream_truncated: the agent's stream was cut within a character of TEXT (row 4)",
+        ),
+        (Some("event"), "upstream_reset", 9, "upstream_reset: the agent's stream was cut within TEXT (row 4)"),
+        (None, "upstream_truncated", 9, "upstream_truncated: It ended. Run it again."),
+        (
+            None,
+            "upstream_truncated",
+            0,
+            "upstream_truncated: the agent accepted the request, and ended its answer without a single event",
+        ),
+        (None, "upstream_reset", 0, "upstream_reset: It ended. Run it again."),
+    ] {
+        assert_eq!(end(cut, code, bytes_in), format!("{start}{expected}"));
+    }
 }
 
 #[test]
@@ -222,7 +274,7 @@ fn the_end_names_a_late_first_event_as_such() {
     counts.add(&RowLine { n: 1, at_ms: 6_001, agent: Some(event("A", "{}")), ..RowLine::default() });
     let run = RunLine { outcome: Some("finished".to_owned()), ..RunLine::default() };
     let lines = PairText { columns: 90, colored: false, side: TapSide::Both }.format_end(&run, &counts);
-    assert_eq!(lines[1], "     the agent took 6.00s to its first event");
+    assert_eq!(lines, ["#0 finished after 0ms: the agent took 6.00s to its first event"]);
 }
 
 #[test]
@@ -261,7 +313,15 @@ fn the_end_says_that_ids_change_only_if_started_items_are_left_open() {
     assert!(texts.format_row(7, &row, &counts).join("\n").contains(&format!(". {change}")), "{row:?}");
     counts.add(&row);
     let text = texts.format_end(&RunLine::default(), &counts);
-    assert!(text[1].contains(change) && !text[1].contains("several ids"), "{text:?}");
+    assert!(text[1].contains(change) && !text.join("").contains("several ids"), "{text:?}");
+    // A new one with each event.
+    for (before, after) in [("b", "c"), ("c", "d"), ("d", "e")] {
+        let ids = IdChangeLine { before: before.to_owned(), after: after.to_owned() };
+        counts.add(&RowLine { id_change: Some(ids), ..RowLine::default() });
+    }
+    let text = texts.format_end(&RunLine::default(), &counts);
+    let change = "the agent probably changed the id 4 times: `a` → `b` → `c` → `d` …; no new id has a start";
+    assert!(text.join(" ").replace("      ", " ").contains(change), "{text:?}");
 }
 
 #[test]
