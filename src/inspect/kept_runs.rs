@@ -22,7 +22,7 @@ const FREED_AT_ONCE: usize = 64 << 10;
 /// Evicted runs of which the bound is remembered that evicted them.
 const REMEMBERED_EVICTIONS: usize = 1_000;
 
-/// Why there is no run with a number.
+/// Explains why there is no run with a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MissingRun {
     /// it was evicted, for this bound if that is remembered
@@ -32,7 +32,7 @@ pub(crate) enum MissingRun {
 }
 
 #[derive(Debug)]
-struct EvictedRun {
+struct RunEviction {
     id: u64,
     bound: &'static str,
 }
@@ -45,7 +45,7 @@ struct RunIndex {
     last_id: u64,
     taps: Vec<Weak<TapPlace>>,
     /// the last ones
-    evicted: VecDeque<EvictedRun>,
+    evicted: VecDeque<RunEviction>,
     max_runs: usize,
     max_age: Duration,
     next_sweep: Instant,
@@ -66,7 +66,7 @@ impl RunIndex {
     fn remove(&mut self, id: u64, bound: &'static str) -> Option<Arc<CapturedRun>> {
         let removed = self.by_id.remove(&id)?;
         self.evicted.truncate(REMEMBERED_EVICTIONS - 1);
-        self.evicted.push_front(EvictedRun { id, bound });
+        self.evicted.push_front(RunEviction { id, bound });
         self.taps.retain(|tap| {
             let tap = tap.upgrade();
             tap.iter().for_each(|tap| tap.add_evicted(&removed));

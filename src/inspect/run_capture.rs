@@ -95,7 +95,7 @@ impl RunCapture {
     }
 
     /// Announces what the agent sends behind the end, until this is dropped, and returns the facts as of the end.
-    pub(crate) fn read_on(&mut self) -> RunFacts {
+    pub(crate) fn start_late_reads(&mut self) -> RunFacts {
         let mut log = self.run.log.lock();
         log.reads_on = true;
         log.facts.clone()

@@ -11,14 +11,13 @@
 //! ended by a disconnect (or, if it survives that, by a stop or a lack of readers), by shutdown or by a deadline.
 
 mod capture;
+mod late_events;
 mod close;
 mod interrupt;
-mod late_events;
 mod prefetch;
 
 pub(super) use capture::OptionalCapture;
 use interrupt::InterruptSources;
-pub(super) use late_events::LateEvents;
 
 use super::agent_client::{ReconnectBudget, ReconnectSource, is_retryable, is_stream_break};
 use super::deadlines::{DeadlineKind, RunDeadlines, now_millis};

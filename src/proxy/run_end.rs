@@ -1,10 +1,9 @@
 //! The reasons why a run ends, and their effects on the client, log and metrics.
 
 use super::deadlines::DeadlineKind;
-use super::run::LateEvents;
 use super::run_context::RunContext;
 use super::run_memory::RunMemoryFull;
-use super::upstream::{Cluster, Connector, Session};
+use super::upstream::Session;
 use crate::config::load;
 use crate::dialect;
 use crate::error::{Rejection, RejectionKind};
@@ -13,12 +12,6 @@ use crate::replay::LogStopReason;
 use crate::telemetry::label::RunOutcome;
 use crate::translate::foreign_stream::ForeignStream;
 use crate::translate::{BudgetLimit, Stream, StreamError};
-use std::time::Duration;
-
-const DISCARD_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// Maximum number of bytes read after the agent's terminal event.
-const DISCARD_LIMIT: usize = 64 << 10;
 
 pub(super) enum RunInterrupt {
     Stopped(LogStopReason),
@@ -135,14 +128,18 @@ impl RunEndReason {
                 name => format!("The agent called the tool `{name}`, which is not allowed on this route."),
             }),
             StreamError::OverBudget(limit) => {
-                let (limit, name) = match limit {
-                    BudgetLimit::Events => (context.access.run.events, "events"),
-                    BudgetLimit::Bytes => (context.access.run.bytes, "bytes"),
-                };
-                let limit = limit.map_or(0, std::num::NonZero::get);
-                return limit_reached(format!(
-                    "The run has more than {limit} {name} (`run_limits.{name}` of the route)."
-                ));
+                let value = |limit: Option<std::num::NonZero<u64>>| limit.map_or(0, std::num::NonZero::get);
+                let run = &context.access.run;
+                return limit_reached(match limit {
+                    BudgetLimit::Events => {
+                        let most = value(run.events);
+                        format!("The run has more than {most} events (`run_limits.events` of the route).")
+                    }
+                    BudgetLimit::Bytes => {
+                        let most = value(run.bytes);
+                        format!("The run has more than {most} bytes (`run_limits.bytes` of the route).")
+                    }
+                });
             }
         };
         RunEndReason::Failed(rejection)
@@ -201,34 +198,4 @@ pub(super) fn explain_by_dialect(foreign: ForeignStream, missing_payload: Option
 
 fn limit_reached(detail: String) -> RunEndReason {
     RunEndReason::Limited(Rejection::from(RejectionKind::RunLimitReached).with_detail(detail))
-}
-
-/// Reads the rest of the body, so that the connection can be used again. Only the capture of a run keeps something of it.
-pub(super) async fn release_session(
-    mut session: Box<Session>,
-    mut late: Option<LateEvents>,
-    cluster: &Cluster,
-    connector: &Connector,
-) {
-    let rest = async {
-        let mut left = DISCARD_LIMIT;
-        while session
-            .read_body(|bytes| {
-                left = left.saturating_sub(bytes.len());
-                late.iter_mut().for_each(|late| late.read(bytes));
-            })
-            .await?
-        {
-            if left == 0 {
-                return Ok(false);
-            }
-        }
-        Ok::<bool, Box<Rejection>>(true)
-    };
-    let is_read = matches!(tokio::time::timeout(DISCARD_TIMEOUT, rest).await, Ok(Ok(true)));
-    drop(late);
-    if is_read {
-        // Closing over TLS waits for an agent that may not read.
-        let _ = tokio::time::timeout(DISCARD_TIMEOUT, cluster.release(connector, session)).await;
-    }
 }

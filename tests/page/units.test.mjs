@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { BothSides } from "../../src/admin/page/both_sides.mjs";
 import { ClientFold } from "../../src/admin/page/client_fold.mjs";
 import { Conversation } from "../../src/admin/page/conversation.mjs";
-import { complete, glob, parseFilter, unknownKey, unreadableNumber } from "../../src/admin/page/filter.mjs";
+import { complete, glob, parseFilter, unknownKey, unknownValue, unreadableNumber } from "../../src/admin/page/filter.mjs";
 import { divided, translated } from "../../src/admin/page/gateway_texts.mjs";
 import { compareMembers, hasMember, jsonText, readJson } from "../../src/admin/page/json_members.mjs";
 import { applyPatch } from "../../src/admin/page/json_patch.mjs";
@@ -223,6 +223,19 @@ test("reads numbers with units, and names those that it cannot read", () => {
   assert.equal(unreadableNumber("bytes:>1,2XB", keys), "bytes:2XB");
   assert.equal(unreadableNumber("-since:yesterday x", keys), "since:yesterday");
   for (const unfinished of ["bytes:", "other:x", "bytes:1,"]) assert.equal(unreadableNumber(unfinished, keys), undefined, unfinished);
+});
+
+test("names a value that no run can have, and finds outcomes by what the page shows", () => {
+  const unknown = (text) => unknownValue(text, RUN_LANGUAGE.keys)?.term;
+  assert.deepEqual(["outcome:bogus", "-state:open,ended x", 'outcome:"client left"'].map(unknown),
+    ["outcome:bogus", "state:open", "outcome:client left"]);
+  for (const good of ["outcome:fin", "outcome:failed,findings", 'outcome:"client gone"', "outcome:*_error", "route:bogus", "state:"])
+    assert.equal(unknown(good), undefined, good);
+  assert.equal(unknownValue("cause:bogus", ROW_LANGUAGE.keys)?.term, "cause:bogus");
+  assert.equal(unreadableNumber("since:11:03", RUN_LANGUAGE.keys), "since:11:03");
+  const gone = { ...summaryOf(1, NOW), outcome: "client_gone" };
+  assert.deepEqual(['outcome:"client gone"', "outcome:client_gone", "outcome:cancelled"].map((text) => parseFilter(text, RUN_LANGUAGE).test(gone)),
+    [true, true, false]);
 });
 
 test("links the end to the last event that the client got, not to one behind it", () => {

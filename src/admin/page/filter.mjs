@@ -10,6 +10,7 @@ import { sayName } from "./messages.mjs";
  * @property {(item: T) => (string | null | undefined)[]} [texts]
  * @property {(item: T) => number | null} [number]
  * @property {Record<string, (item: T) => boolean>} [words]
+ * @property {() => string[]} [values]   all texts that an item can have, if they are few
  * @property {"less"} [bare]   a number without a sign is an upper bound, as in `since:10m`
  * @property {boolean} [forRows]   also filters the rows of a run that is opened
  */
@@ -70,6 +71,24 @@ export function unreadableNumber(text, keys) {
     const isRead = (/** @type {string} */ one) => Object.hasOwn(keys[key].words ?? {}, one) || readComparison(one) !== null;
     const unread = value.split(",").find((one) => one !== "" && !isRead(one));
     if (unread !== undefined) return `${key}:${unread}`;
+  }
+  return undefined;
+}
+
+/**
+ * Returns the first value that no item can have, with its key and the values that there are. The beginning of one is
+ * still being typed.
+ * @param {string} text
+ * @param {Record<string, Pick<FilterKey<never>, "values" | "words">>} keys
+ */
+export function unknownValue(text, keys) {
+  for (const { key, value } of termsOf(text, keys)) {
+    const known = key === null ? undefined : keys[key].values?.();
+    if (key === null || known === undefined) continue;
+    const all = [...known, ...Object.keys(keys[key].words ?? {})];
+    const isKnown = (/** @type {string} */ one) => all.some((own) => glob(`${one}*`).test(own));
+    const unread = value.split(",").find((one) => one !== "" && !isKnown(one));
+    if (unread !== undefined) return { term: `${key}:${unread}`, values: all };
   }
   return undefined;
 }

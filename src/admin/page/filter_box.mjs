@@ -1,6 +1,6 @@
 // The field of a filter: a combobox that proposes keys and values, and says what the filter leaves out.
 import { element, put } from "./dom.mjs";
-import { complete, unknownKey, unreadableNumber } from "./filter.mjs";
+import { complete, unknownKey, unknownValue, unreadableNumber } from "./filter.mjs";
 import { say } from "./messages.mjs";
 
 /**
@@ -38,10 +38,13 @@ export function filterBox({ id, label, value, example, language, items, onChange
   const warn = () => {
     const key = unknownKey(input.value, language.keys);
     const term = unreadableNumber(input.value, language.keys);
+    const value = unknownValue(input.value, language.keys);
     put(
       unknown,
       key !== undefined && say("filter.unknown_key", { key, keys: Object.keys(language.keys).join(", ") }),
       key === undefined && term !== undefined && say("filter.no_number", { term }),
+      key === undefined && term === undefined && value !== undefined &&
+        say("filter.no_value", { term: value.term, values: value.values.join(", ") }),
     );
   };
   /** @type {import("./filter.mjs").Completion[]} */

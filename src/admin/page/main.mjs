@@ -2,11 +2,11 @@
 import { hasToken, takeToken } from "./api.mjs";
 import { captureControls } from "./capture.mjs";
 import { button, element, onKeys, put } from "./dom.mjs";
-import { chooseLanguage, say, switchLanguage } from "./messages.mjs";
+import { chooseLanguage, say, sayName, switchLanguage } from "./messages.mjs";
 import { showPlayground } from "./playground_view.mjs";
 import { RunStore } from "./run_store.mjs";
 import { showRun } from "./run_view.mjs";
-import { showRuns } from "./runs_view.mjs";
+import { RUN_LANGUAGE, showRuns } from "./runs_view.mjs";
 import { showThroughput } from "./throughput_view.mjs";
 import { openDialog } from "./widgets.mjs";
 
@@ -97,5 +97,7 @@ function switchTheme() {
 function showHelp() {
   openDialog(say("help.title"), element("dl", { class: "keys" }, ...KEYS.map(([keys, key]) =>
     element("div", {}, element("dt", {}, element("kbd", {}, keys)), element("dd", {}, say(key))))),
-  element("h3", {}, say("help.filters")), element("p", {}, say("help.language")));
+  element("h3", {}, say("help.filters")), element("p", {}, say("help.language")),
+    element("dl", { class: "keys" }, ...Object.keys(RUN_LANGUAGE.keys).map((key) =>
+      element("div", {}, element("dt", {}, element("code", {}, `${key}:`)), element("dd", {}, sayName("filter", key))))));
 }

@@ -84,6 +84,7 @@ export default {
   "filter.repair": "label of a repair",
   "filter.loss": "label of a loss",
   "filter.no_number": "{term} is no number, so nothing matches it. Write for example >100, >1.5MB, >500ms or 10m.",
+  "filter.no_value": "Nothing can have {term}. There are {values}; put a value with a space into quotation marks.",
   "filter.unknown_key": "There is no key {key}, so the word is searched in the text. The keys are {keys}.",
   "filter.is": "remarkable: repaired, lost, noted, or made by the gateway",
   "filter.row": "number of the row: >100",

@@ -85,6 +85,7 @@ export default {
   "filter.repair": "修复的标签",
   "filter.loss": "丢失的标签",
   "filter.no_number": "{term} 不是数字，因此没有内容与之匹配。例如可写 >100、>1.5MB、>500ms 或 10m。",
+  "filter.no_value": "不可能有 {term}。可用的值：{values}；含空格的值请加引号。",
   "filter.unknown_key": "没有键 {key}，因此按文本查找该词。可用的键：{keys}。",
   "filter.is": "remarkable：被修复、丢失、有备注或由网关生成",
   "filter.row": "行号：>100",

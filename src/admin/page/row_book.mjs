@@ -109,13 +109,15 @@ export function isRemarkable({ cause, repairs, losses, note }) {
   return repairs.length > 0 || losses.length > 0 || note !== null || ["dropped", "gateway", "mark", "unrecorded"].includes(cause);
 }
 
+const CAUSES = ["same", "changed", "split", "merged", "held", "dropped", "nothing", "gateway", "end", "disconnect", "mark", "unrecorded"];
+
 /** @type {import("./filter.mjs").FilterLanguage<Row>} */
 export const ROW_LANGUAGE = {
   keys: {
     type: { texts: typesOf },
     agent: { texts: ({ agent }) => [agent?.type] },
     client: { texts: ({ client }) => client.map(({ type }) => type) },
-    cause: { texts: ({ cause }) => [cause] },
+    cause: { texts: ({ cause }) => [cause], values: () => CAUSES },
     repair: { texts: ({ repairs }) => repairs.map(({ label }) => label) },
     loss: { texts: ({ losses }) => losses.map(({ label }) => label) },
     is: { words: { remarkable: isRemarkable } },

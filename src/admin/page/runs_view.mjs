@@ -15,18 +15,27 @@ import { oneLine } from "./visible_text.mjs";
 
 export const LEVEL_SIGNS = { good: "\u2713", bad: "\u2715", warning: "\u25b2", plain: "\u25cf" };
 
+/** The outcomes that a run can have. */
+const OUTCOMES = ["finished", "interrupted", "agent_error", "upstream_error", "gateway_error", "client_gone", "unread", "drained",
+  "expired", "limited", "cancelled", "refused"];
+
 /** @type {import("./filter.mjs").FilterLanguage<RunSummary>} */
 export const RUN_LANGUAGE = {
   keys: {
     route: { texts: ({ route }) => [route] },
-    outcome: { texts: ({ outcome }) => [outcome], words: { failed: (run) => levelOf(run) === "bad", findings: hasFindings } },
-    state: { texts: ({ state }) => [state] },
+    outcome: {
+      // By the label of the metric, and as the page shows it.
+      texts: ({ outcome }) => (outcome === null ? [] : [outcome, sayName("outcome", outcome)]),
+      words: { failed: (run) => levelOf(run) === "bad", findings: hasFindings },
+      values: () => OUTCOMES.flatMap((outcome) => [...new Set([outcome, sayName("outcome", outcome)])]),
+    },
+    state: { texts: ({ state }) => [state], values: () => ["running", "ended"] },
     code: { texts: ({ code }) => [code] },
     caller: { texts: ({ caller }) => [caller] },
     dialect: { texts: ({ client, agent }) => [client, agent] },
     client: { texts: ({ client }) => [client] },
     agent: { texts: ({ agent }) => [agent] },
-    mode: { texts: ({ mode }) => [mode] },
+    mode: { texts: ({ mode }) => [mode], values: () => ["events", "full"] },
     since: { number: ({ started_ms: at }) => Date.now() - at, bare: "less" },
     events: { number: (run) => run.events_in + run.events_out },
     bytes: { number: (run) => run.bytes_in + run.bytes_out },

@@ -96,6 +96,7 @@ function endOf(run, book) {
   const known = cause !== run.code;
   // The last event that the gateway made is the one that ended the run for the client.
   const made = book.made.findLast(({ client }) => client.length > 0);
+  const unrecorded = book.rows.findLast(({ cause }) => cause === "unrecorded");
   const written = made && say("verdict.written", { type: made.client.at(-1)?.type ?? "", code: run.code, n: made.n });
   // That the agent shall run again helps nobody if its lines are lost.
   const message = run.code === TRUNCATED && book.losses.has(MARKED) ? "" : (run.message ?? "");
@@ -112,7 +113,7 @@ function endOf(run, book) {
     refusal === "" && quoted,
   ];
   /** @type {Sentence[]} */
-  const end = [{ level, text: text.filter(Boolean).join(say("verdict.between")), row: (made ?? book.rows.findLast(({ client }) => client.length > 0) ?? book.rows.at(-1))?.n }];
+  const end = [{ level, text: text.filter(Boolean).join(say("verdict.between")), row: (made ?? unrecorded ?? book.rows.findLast(({ client }) => client.length > 0) ?? book.rows.at(-1))?.n }];
   // The agent's own words are worth more than that it answered.
   if (refusal !== "" && quoted) end.push({ level: "plain", text: quoted });
   // What the page has no words for stands beneath, as the gateway wrote it.

@@ -239,8 +239,8 @@ impl RunCounts {
         })
     }
 
-    /// Describes what is worth to know first of a run that ended well, if no cause is known: how long its client waited,
-    /// or what it lacks.
+    /// Describes what is worth to know first of a run that ended well, if no cause is known: how long its client
+    /// waited, or what it lacks.
     pub(super) fn describe_difference(&self, run: &RunLine) -> Option<String> {
         let is_long = self.longest_wait.time.length_ms() >= HEADLINE_WAIT_MS;
         let lost = || self.losses.iter().find(|(label, _)| !label.ends_with(NOT_SHOWN));

@@ -108,6 +108,13 @@ impl Authenticator {
     }
 }
 
+/// Names the key: of several, somebody has to renew this one. Its sender may know its id.
+pub(super) fn name_expired_key(rejection: Rejection, id: &str) -> Rejection {
+    let detail = format!("The API key `{id}` has expired.");
+    let cause = format!("{}: the API key `{id}`", AuthReason::Expired.label());
+    rejection.with_detail(detail).with_cause(cause)
+}
+
 /// Returns the error code of RFC 6750, section 3.1. That section requires status 400 for `invalid_request`; 401 is used
 /// here, because its challenge shows how to authenticate.
 fn oauth_error(method: AuthMethod, reason: AuthReason) -> Option<&'static str> {

@@ -56,12 +56,9 @@ impl Gate for AuthenticationGate {
                 matched.metrics.inc_auth(method, reason);
                 let rejection = auth.rejection_for(matched, method, reason);
                 let is_expired_key = (method, reason) == (AuthMethod::ApiKey, AuthReason::Expired);
-                // Of several keys, somebody has to renew this one. Its sender may know its id.
                 let key_id = is_expired_key.then(|| auth.find_key_id(matched, head)).flatten();
                 Err(match key_id {
-                    Some(id) => rejection
-                        .with_detail(format!("The API key `{id}` has expired."))
-                        .with_cause(format_args!("{}: the API key `{id}`", reason.label())),
+                    Some(id) => challenge::name_expired_key(rejection, &id),
                     None => rejection,
                 })
             }

@@ -3,9 +3,10 @@
 use super::super::closed_run::ClosedRun;
 use super::super::deadlines::now_millis;
 use super::super::run_context::{RunContext, StartSender};
-use super::super::run_end::{RunEndReason, explain_by_dialect, find_foreign_stream, release_session};
+use super::super::run_end::{RunEndReason, explain_by_dialect, find_foreign_stream};
 use super::super::upstream::Session;
-use super::{LateEvents, RunTask};
+use super::RunTask;
+use super::late_events::{LateEvents, release_session};
 use crate::config::access::{OnExpiry, RouteErrorFormat};
 use crate::dialect::ThreadChange;
 use crate::error::{Rejection, RejectionKind};
@@ -61,13 +62,7 @@ impl RunTask {
             None => {}
         }
         if outcome == RunOutcome::AgentError {
-            let mut error = self.stream.take_agent_error();
-            if let Some(error) = &mut error {
-                let redaction = self.context.redaction.as_ref();
-                error
-                    .shorten(|text| redaction.map_or_else(|| text.to_owned(), |redaction| redaction.redact_text(text)));
-            }
-            self.context.record.summary.agent_error = error;
+            self.record_agent_error();
         }
         // Also counts what was read without producing an event for the client.
         self.capture.types(self.stream.report_mut());
@@ -87,6 +82,15 @@ impl RunTask {
             tokio::spawn(async move { release_session(session, late, &cluster, &connector).await });
         }
         ClosedRun { output, lifecycle, slow_clients, caller: caller_key }
+    }
+
+    fn record_agent_error(&mut self) {
+        let mut error = self.stream.take_agent_error();
+        if let Some(error) = &mut error {
+            let redaction = self.context.redaction.as_ref();
+            error.shorten(|text| redaction.map_or_else(|| text.to_owned(), |redaction| redaction.redact_text(text)));
+        }
+        self.context.record.summary.agent_error = error;
     }
 
     fn send_start(&mut self, start_tx: StartSender, rejection: Option<&Rejection>) -> bool {

@@ -7,6 +7,14 @@ use std::collections::BTreeSet;
 
 /// Files whose texts of several words the page shows, and those of them that it does not show.
 const SHOWN_FILES: &[(&str, &[&str])] = &[
+    (
+        "src/admin/inspect.rs",
+        &[
+            r#"attachment; filename=\"{}-{}.ndjson\""#,
+            r"no route matches {}; the routes are {}\n",
+            r"the inspector has no listener; set `listeners.inspector`\n",
+        ],
+    ),
     ("src/admin/playground.rs", &[]),
     ("src/codec/sse/mod.rs", &[]),
     ("src/dialect/mapped/frame_trace.rs", &["{} = {}{}"]),
