@@ -187,8 +187,12 @@ test("reads metrics, and computes growth over a restart and quantiles", () => {
   assert.equal(sumBy(samplesOf(now, "a_total"), ({ type }) => type).get("T"), 11);
   assert.equal(samplesOf(now, "b")[0].value, 1000);
   const buckets = [["0.1", 50], ["0.5", 90], ["+Inf", 100]].map(([le, value]) => ({ name: "h", labels: { le }, value }));
-  assert.ok(Math.abs(quantileOf(buckets, 0.5) - 0.1) < 1e-9 && Math.abs(quantileOf(buckets, 0.7) - 0.3) < 1e-9);
-  assert.equal(quantileOf(buckets, 0.99), 0.5);
+  const [half, most] = [0.5, 0.7].map((quantile) => quantileOf(buckets, quantile));
+  assert.ok(Math.abs(half.value - 0.1) < 1e-9 && Math.abs(most.value - 0.3) < 1e-9 && half.sign + most.sign === "");
+  assert.deepEqual(quantileOf(buckets, 0.99), { sign: "> ", value: 0.5 });
+  // Of one run of 18 s, no more is known than its bucket.
+  const one = [["10", 0], ["30", 1], ["+Inf", 1]].map(([le, value]) => ({ name: "h", labels: { le }, value }));
+  assert.deepEqual([0.5, 0.95].map((quantile) => quantileOf(one, quantile)), [{ sign: "\u2264 ", value: 30 }, { sign: "\u2264 ", value: 30 }]);
   assert.equal(quantileOf([], 0.5), null);
 });
 
@@ -339,7 +343,7 @@ test("writes a command that a shell reads as the same words", () => {
     assert.doesNotMatch(quote(word), /[\u0000-\u001f\u202e]/);
   }
   const head = "POST /chat HTTP/1.1\nhost: g:8787\naccept: text/event-stream\ncontent-length: 2\nx-api-key: ***\n";
-  assert.equal(curlOf("{}", head), "curl -sN -X POST 'http://g:8787/chat' \\\n  -H 'accept: text/event-stream' \\\n  -H 'x-api-key: ***' \\\n  -H 'content-type: application/json' \\\n  --data-raw '{}'");
+  assert.equal(curlOf("{}", head), "# Fill in each ***: credentials are not recorded.\ncurl -sN -X POST 'http://g:8787/chat' \\\n  -H 'accept: text/event-stream' \\\n  -H 'x-api-key: ***' \\\n  -H 'content-type: application/json' \\\n  --data-raw '{}'");
   assert.match(curlOf("{}", null), /^curl -sN -X POST "\$GATEWAY" /);
 });
 
@@ -357,7 +361,7 @@ test("makes a golden case with the ids of all cases, and the agent's bytes as th
   const text = (path) => Buffer.from(files[path], "latin1").toString("utf8");
   assert.equal(text(`${folder}/input.sse`), 'data: {"a":"部","threadId":"t1"}\n\n'.replace("部", Buffer.from([0xe9, 0x83, 0xa8]).toString()));
   assert.equal(text(`${folder}/expected.sse`), 'data: {"runId":"r1","threadId":"t1"}\n\n: repair null_dropped 2\n');
-  assert.ok("request/ag-ui-0.pin=0-0-42-to-hai.content=string/chat-a-R/input.json" in files);
+  assert.equal(text("request/ag-ui-0.pin=0-0-42-to-hai.content=string/chat-a-R/input.json"), '{"threadId":"t1"}\n');
   const list = execFileSync("tar", ["tf", "-"], { input: tarOf(files) }).toString().trim().split("\n");
   assert.deepEqual(list, Object.keys(files));
 });
@@ -369,6 +373,11 @@ test("reports without data if only events are recorded, and lets no data end its
   assert.match(report("full"), /```json\n\{"type":"BUSINESS_DATA_CONTENT"/);
   assert.doesNotMatch(report("events"), /```/);
   for (const mode of ["full", "events"]) assert.doesNotMatch(report(mode), /[\u001b\u202e]/);
+  // A refused run has neither rows nor an agent's address.
+  const refused = reportOf({ ...run, settings: { ...run.settings, upstream: null }, message: "token=abcdef", code: "x" }, new RowBook(),
+    [{ level: "bad", text: "Message: “token=abcdef” Code" }]);
+  assert.doesNotMatch(refused, /null|Remarkable rows|abcdef/);
+  assert.match(refused, /“token=\\\*\\\*\\\*” Code/);
   assert.doesNotMatch(report("events"), /(^|[^\\])<img/m);
 });
 

@@ -69,8 +69,12 @@ export function growth(before, now, name) {
   return samples;
 }
 
+/** Values of which a quantile within a bucket is no more than a guess. */
+const FEW = 20;
+
 /**
- * Returns a quantile of a histogram, interpolated in its bucket as `histogram_quantile` does; null without values.
+ * Returns a quantile of a histogram, interpolated in its bucket as `histogram_quantile` does; null without values. Of
+ * few values, no more is known than their bucket: `sign` says that it is a bound.
  * @param {Sample[]} buckets  samples of `…_bucket` or their growth; several series are added up
  * @param {number} quantile
  */
@@ -78,16 +82,18 @@ export function quantileOf(buckets, quantile) {
   const bounds = [...sumBy(buckets, ({ le }) => le)]
     .map(([le, within]) => ({ bound: Number(le.replace("+Inf", "Infinity")), within }))
     .sort((one, other) => one.bound - other.bound);
-  const rank = (bounds.at(-1)?.within ?? 0) * quantile;
+  const total = bounds.at(-1)?.within ?? 0;
+  const rank = total * quantile;
   if (rank === 0) return null;
   let below = { bound: 0, within: 0 };
   for (const bucket of bounds) {
     if (bucket.within >= rank) {
-      if (bucket.bound === Infinity) return below.bound;
+      if (bucket.bound === Infinity) return { sign: "> ", value: below.bound };
+      if (total < FEW) return { sign: "\u2264 ", value: bucket.bound };
       const share = (rank - below.within) / (bucket.within - below.within);
-      return below.bound + (bucket.bound - below.bound) * share;
+      return { sign: "", value: below.bound + (bucket.bound - below.bound) * share };
     }
     below = bucket;
   }
-  return below.bound;
+  return { sign: "> ", value: below.bound };
 }

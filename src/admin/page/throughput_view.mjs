@@ -192,7 +192,7 @@ function routesTable(first, before, now) {
     };
     const times = [0.5, 0.95].map((quantile) => {
       const found = quantileOf(buckets, quantile);
-      return duration(found === null ? null : found * 1000);
+      return found === null ? duration(null) : `${found.sign}${duration(found.value * 1000)}`;
     });
     return [route, ...[count(open.get(route) ?? 0), perSecond("from_agent"), perSecond("to_client"), ...times]];
   });
@@ -235,7 +235,8 @@ function eventsTable(before, now) {
  */
 function countsTable(now, name, labels, title) {
   const rows = samplesOf(now, name)
-    .filter(({ value }) => value > 0)
+    // What an agent refused is a run that has ended.
+    .filter(({ value, labels: { reason = "" } }) => value > 0 && !reason.startsWith("upstream_"))
     .sort((one, two) => two.value - one.value)
     .map((sample) => [
       ...labels.map((label) => sayName("outcome", sample.labels[label]) || "\u2013"),

@@ -32,6 +32,17 @@ pub(super) struct RouteCounts {
     pub(super) ended: BTreeMap<String, u64>,
 }
 
+/// Values of which a quantile within a bucket is no more than a guess.
+const FEW_VALUES: u64 = 20;
+
+/// A quantile of times.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Quantile {
+    pub(super) seconds: f64,
+    /// `≤` or `>` if it is a bound
+    pub(super) sign: &'static str,
+}
+
 /// Numbers of values up to each bound, in ascending order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct HistogramCounts(Vec<(f64, u64)>);
@@ -81,9 +92,10 @@ impl HistogramCounts {
         changes.collect::<Option<_>>().map_or_else(|| self.clone(), HistogramCounts)
     }
 
-    /// Returns an upper estimate of the value below which so many of all lie, in seconds; `None` without values.
+    /// Returns an estimate of the value below which so many of all lie; `None` without values. Of few, no more is known
+    /// than their bucket.
     #[expect(clippy::cast_precision_loss, reason = "an estimate within a bucket")]
-    pub(super) fn quantile(&self, share: f64) -> Option<f64> {
+    pub(super) fn quantile(&self, share: f64) -> Option<Quantile> {
         let total = self.0.last()?.1;
         if total == 0 {
             return None;
@@ -93,10 +105,13 @@ impl HistogramCounts {
         for (bound, count) in &self.0 {
             if *count as f64 >= rank {
                 if bound.is_infinite() {
-                    return Some(lower);
+                    return Some(Quantile { seconds: lower, sign: ">" });
+                }
+                if total < FEW_VALUES {
+                    return Some(Quantile { seconds: *bound, sign: "≤" });
                 }
                 let part = (rank - below as f64) / (*count - below).max(1) as f64;
-                return Some(lower + (bound - lower) * part.clamp(0.0, 1.0));
+                return Some(Quantile { seconds: lower + (bound - lower) * part.clamp(0.0, 1.0), sign: "" });
             }
             (below, lower) = (*count, *bound);
         }
@@ -138,14 +153,17 @@ process_resident_memory_bytes 1.5e+07
 
     #[test]
     fn quantiles_lie_inside_their_bucket() {
-        let all = HistogramCounts(vec![(0.1, 5), (0.5, 9), (f64::INFINITY, 10)]);
-        for (share, seconds) in [(0.5, 0.1), (0.7, 0.3), (0.99, 0.5)] {
+        let all = HistogramCounts(vec![(0.1, 50), (0.5, 90), (f64::INFINITY, 100)]);
+        for (share, seconds, sign) in [(0.5, 0.1, ""), (0.7, 0.3, ""), (0.99, 0.5, ">")] {
             let found = all.quantile(share).expect("values");
-            assert!((found - seconds).abs() < 1e-9, "{share}: {found}");
+            assert!((found.seconds - seconds).abs() < 1e-9 && found.sign == sign, "{share}: {found:?}");
         }
+        // One run of 18 s: within the bucket nothing is known.
+        let one = HistogramCounts(vec![(10.0, 0), (30.0, 1), (f64::INFINITY, 1)]);
+        assert_eq!([0.5, 0.95].map(|share| one.quantile(share)), [Some(Quantile { seconds: 30.0, sign: "≤" }); 2]);
         assert_eq!(HistogramCounts(vec![(0.1, 0), (f64::INFINITY, 0)]).quantile(0.5), None);
-        let earlier = HistogramCounts(vec![(0.1, 5), (0.5, 5), (f64::INFINITY, 5)]);
-        assert_eq!(all.subtract(&earlier).0, [(0.1, 0), (0.5, 4), (f64::INFINITY, 5)]);
+        let earlier = HistogramCounts(vec![(0.1, 50), (0.5, 50), (f64::INFINITY, 50)]);
+        assert_eq!(all.subtract(&earlier).0, [(0.1, 0), (0.5, 40), (f64::INFINITY, 50)]);
         // After a restart there are fewer.
         assert_eq!(earlier.subtract(&all).0, earlier.0);
     }

@@ -24,9 +24,9 @@ const HELP: &[&str] = &[
     "RUNS      runs in progress",
     "IN/S      events of agents per second; OUT/S those for clients",
     "FIRST     time to the first event for the client: half of the runs, and 95 %, of the last minute;",
-    "          estimated within the buckets of the metric diglot_stream_first_event_seconds",
+    "          within the buckets of the metric diglot_stream_first_event_seconds; of fewer than 20, ≤ their bucket",
     "FAILED    ended runs with another outcome than finished, since the gateway started",
-    "REFUSED   requests that started no run, since the gateway started",
+    "REFUSED   requests that the gateway refused, since it started; what the agent refused is FAILED",
 ];
 
 /// The choices of the operator.
@@ -243,7 +243,8 @@ mod tests {
         let mut state = ScreenState { order: SortOrder { column: 6, descending: true }, ..ScreenState::default() };
         terminal.draw(|frame| state.draw(frame, &content)).expect("memory");
         let text = terminal.backend().to_string();
-        // The failures, and what sorts; not the end of what has no place.
+        // The failures, and what sorts; not the end of what has no place. A run without its route says nothing.
+        assert_eq!(text.matches("chat").count(), 2, "{text}");
         for whole in ["ENDED▼", "FAILED", "MOST OFTEN", "upstream_error 4", "OUTCOME", "upstream_error dead", "TIME"]
         {
             assert!(text.contains(whole), "{whole}: {text}");

@@ -3,6 +3,7 @@
 use super::super::run_line::RunLine;
 use super::super::terminal_text::{cut_text, text_width};
 use super::sample::{RouteCounts, TopSample, rate};
+use crate::error::RejectionKind;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -45,7 +46,7 @@ pub(super) const ROUTE_COLUMNS: &[TableColumn] = &[
 
 pub(super) const RUN_COLUMNS: &[TableColumn] = &[
     text("RUN", 0),
-    text("ROUTE", 2),
+    text("ROUTE", 0),
     text("CALLER", 7),
     text("AGENT → CLIENT", 8),
     number("IN", 5),
@@ -86,6 +87,8 @@ struct RouteView {
     name: String,
     /// values of the columns with numbers, in their order; `None` where there is no value yet
     numbers: [Option<f64>; 8],
+    /// before the quantiles
+    signs: [&'static str; 2],
     most_often: String,
 }
 
@@ -118,20 +121,25 @@ fn view_route(name: &str, counts: &RouteCounts, window: SampleWindow<'_>, runs: 
     let first_event = counts.first_event.subtract(&find(window.earlier).unwrap_or_default().first_event);
     let failures = counts.ended.iter().filter(|(outcome, _)| *outcome != "finished");
     let failed: u64 = failures.clone().map(|(_, count)| count).sum();
-    let refused: u64 = counts.refused.values().sum();
-    let most_often = failures.chain(&counts.refused).filter(|(_, count)| **count > 0).max_by_key(|(_, count)| **count);
+    // A run that its agent refused has ended, too.
+    let is_of_agent = |code: &str| RejectionKind::from_code(code).is_some_and(|kind| kind.proxy_status().is_some());
+    let refusals = counts.refused.iter().filter(|(code, _)| !is_of_agent(code));
+    let refused: u64 = refusals.clone().map(|(_, count)| count).sum();
+    let quantiles = [0.5, 0.95].map(|share| first_event.quantile(share));
+    let most_often = failures.chain(refusals).filter(|(_, count)| **count > 0).max_by_key(|(_, count)| **count);
     RouteView {
         name: name.to_owned(),
         numbers: [
             Some(counts.active as f64),
             per_second(|counts| counts.events_in),
             per_second(|counts| counts.events_out),
-            first_event.quantile(0.5),
-            first_event.quantile(0.95),
+            quantiles[0].map(|quantile| quantile.seconds),
+            quantiles[1].map(|quantile| quantile.seconds),
             Some(counts.ended.values().sum::<u64>() as f64),
             Some(failed as f64),
             Some(refused as f64),
         ],
+        signs: quantiles.map(|quantile| quantile.map_or("", |quantile| quantile.sign)),
         most_often: most_often
             .map(|(label, count)| match most_frequent_code(runs, name, label) {
                 Some(code) => format!("{label} {count} ({code})"),
@@ -157,7 +165,7 @@ fn format_route(view: &RouteView) -> TableRow {
     for (at, value) in view.numbers.iter().enumerate() {
         row.push(match value {
             None => "-".to_owned(),
-            Some(seconds) if matches!(at, 3 | 4) => format_seconds(*seconds),
+            Some(seconds) if matches!(at, 3 | 4) => format!("{}{}", view.signs[at - 3], format_seconds(*seconds)),
             Some(value) if *value < 100.0 && value.fract() > 0.0 => format!("{value:.1}"),
             Some(value) => format!("{value:.0}"),
         });
@@ -253,7 +261,9 @@ mod tests {
             "diglot_streams_active{{route=\"a\"}} 1\ndiglot_streams_active{{route=\"b\"}} 3\n\
              diglot_events_total{{route=\"a\",direction=\"from_agent\"}} {events}\n\
              diglot_streams_total{{route=\"a\",outcome=\"finished\"}} 7\n\
-             diglot_streams_total{{route=\"a\",outcome=\"client_gone\"}} 2\n"
+             diglot_streams_total{{route=\"a\",outcome=\"client_gone\"}} 2\n\
+             diglot_refusals_total{{route=\"a\",reason=\"upstream_status\"}} 9\n\
+             diglot_refusals_total{{route=\"a\",reason=\"rate_limited\"}} 1\n"
         );
         TopSample::new(at, &parse_metrics(&text))
     }
@@ -276,7 +286,7 @@ mod tests {
             "\
 ROUTE  RUNS  IN/S  OUT/S  FIRST p50  p95  ENDED  FAILED  REFUSED  MOST OFTEN
 b         3     0      0          -    -      0       0        0
-a         1   2.5      0          -    -      9       2        0  client_gone 2 (two)"
+a         1   2.5      0          -    -      9       2        1  client_gone 2 (two)"
         );
         let by_name = route_rows(window, &[], "", SortOrder { column: 0, descending: false });
         assert_eq!(by_name[0][0], "a");

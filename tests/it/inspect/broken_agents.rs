@@ -144,7 +144,10 @@ async fn names_the_call_and_the_silence_in_which_a_client_left() {
         let mut client = Client::connect(gateway.data).await;
         client.send(post("/chat", "", INPUT)).await;
         client.read_until("TOOL_CALL_START").await;
-        tokio::time::sleep(std::time::Duration::from_millis(1_200)).await;
+        // A silence that is long enough to show, by the clock of the gateway.
+        let age = || run_dir.lines("/inspect/v1/runs").pop().and_then(|run| run["duration_ms"].as_u64());
+        let silent_from = age().expect("a run");
+        eventually("a silence of a second", async || age().filter(|age| *age > silent_from + 1_000)).await;
         client.reset();
         let run = run_dir.last_run().await;
         assert_eq!(run["outcome"], "client_gone", "{run}");
