@@ -63,7 +63,7 @@ export function goldenCase(recording, { repairs, losses }) {
   if (bodies.every((body) => body !== undefined)) {
     const folder = `request/${client}-to-${agent}/${name}`;
     for (const [at, file] of ["input.json", "expected.json"].entries())
-      files[`${folder}/${file}`] = `${toBytes(bodies[at]).trimEnd()}\n`;
+      files[`${folder}/${file}`] = `${renamed(toBytes(bodies[at])).trimEnd()}\n`;
   }
   return files;
 }

@@ -274,6 +274,7 @@ export default {
   "requests.agent": "To the agent",
 
   "take.curl": "Copy as curl",
+  "take.fill_in": "Fill in each ***: credentials are not recorded.",
   "take.recording": "Download recording",
   "take.report": "Copy bug report",
   "take.copied": "Copied.",

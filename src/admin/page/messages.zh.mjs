@@ -275,6 +275,7 @@ export default {
   "requests.agent": "发往智能体",
 
   "take.curl": "复制为 curl",
+  "take.fill_in": "请填写每个 ***：凭据不会被记录。",
   "take.recording": "下载记录",
   "take.report": "复制问题报告",
   "take.copied": "已复制。",

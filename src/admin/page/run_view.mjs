@@ -352,7 +352,7 @@ class RunView {
         { class: "buttons" },
         button(say("take.curl"), () => this.#copyCurl(), { key: "c", disabled: run.requests.client === null }),
         button(say("take.recording"), () => this.#saveRecording(), { key: "d" }),
-        button(say("take.golden"), () => this.#saveGolden(), { key: "o" }),
+        button(say("take.golden"), () => this.#saveGolden(), { key: "o", disabled: !this.#isCase() }),
         button(say("take.report"), () => this.#copyReport(), { key: "b" }),
       ),
     );
@@ -467,8 +467,14 @@ class RunView {
     return this.#save(async (recording) => saveFile(`run-${this.run.id}.ndjson`, await recording.blob()));
   }
 
-  #saveGolden() {
-    return this.#save(async (recording) => {
+  /** Returns whether the run makes a golden case: a refused one has no stream, and half a character is no text. */
+  #isCase() {
+    return this.run.outcome !== "refused" && this.#book.cut?.cut_within !== "character";
+  }
+
+  async #saveGolden() {
+    if (!this.#isCase()) return;
+    await this.#save(async (recording) => {
       const files = goldenCase(await recording.text(), this.#book);
       saveFile(`golden-${this.run.id}.tar`, new Blob([tarOf(files)], { type: "application/x-tar" }));
     });

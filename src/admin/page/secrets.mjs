@@ -28,7 +28,7 @@ const FORMS = [
   // `name=value` and `name: value` within a text, as in a header field, a query or a file of settings.
   [
     "named",
-    new RegExp(`(?<=${SECRET_NAME.source}[\\w-]{0,64}\\\\{0,4}["']?\\s{0,8}[:=]\\s{0,8}\\\\{0,4}["']?)[^\\s"'\\\\&,;]+`, "gi"),
+    new RegExp(`(?<=${SECRET_NAME.source}[\\w-]{0,64}\\\\{0,4}["']?\\s{0,8}[:=]\\s{0,8}\\\\{0,4}["']?)[^\\s"'\u201d\\\\&,;]+`, "gi"),
   ],
   ["random", /[A-Za-z\d+/_-]{20,}={0,2}/g],
 ];

@@ -8,6 +8,8 @@ import { partsOfDetail } from "./waterfall.mjs";
 
 /** @typedef {import("./api.mjs").RunDetail} RunDetail */
 
+/** Stands in the place of a value that is not recorded. */
+const MASKED = "***";
 const MOST_ROWS = 20;
 const MOST_DATA = 1_500;
 /** Headers that curl writes itself, and the id that the gateway gave. */
@@ -37,7 +39,8 @@ export function curlOf(body, head) {
     host === undefined ? `"$GATEWAY"${target === null ? "" : quote(target)}` : quote(`http://${host}${target}`);
   const lines = [`curl -sN -X ${method} ${url}`, ...sent.map(([name, value]) => `-H ${quote(`${name}: ${value}`)}`)];
   if (body !== "") lines.push(`--data-raw ${quote(body)}`);
-  return lines.join(" \\\n  ");
+  const command = lines.join(" \\\n  ");
+  return sent.some(([, value]) => value.includes(MASKED)) ? `# ${say("take.fill_in")}\n${command}` : command;
 }
 
 /**
@@ -80,7 +83,7 @@ export function reportOf(run, book, verdict) {
     [say("column.repairs"), count(run.repairs)],
     [say("column.losses"), count(run.losses)],
     [say("column.recorded"), `${bytes(run.kept_bytes)} / ${bytes(run.kept_bytes + run.missed_bytes)}`],
-    ...Object.entries(run.settings).map(([name, value]) => [name, String(value)]),
+    ...Object.entries(run.settings).filter(([, value]) => value !== null).map(([name, value]) => [name, String(value)]),
   ];
   const timeline = run.timeline.map(
     (moment) => {
@@ -106,9 +109,7 @@ export function reportOf(run, book, verdict) {
     "",
     ...timeline,
     "",
-    `## ${say("report.rows")}`,
-    "",
-    ...rows,
+    ...(rows.length > 0 ? [`## ${say("report.rows")}`, "", ...rows] : []),
     `## ${say("report.masked")}`,
     "",
     ...(counts.length > 0 ? counts : [say("report.nothing_masked")]),
