@@ -311,7 +311,7 @@ test("copies a report and a command, and saves the recording", WITH_FIXTURES, as
   const { page, close } = await open(`#/run/${STORY_IDS.truncated}`);
   await page.waitForSelector(".row-line[aria-selected=true]");
   await page.keyboard.press("c");
-  assert.match(await page.locator("dialog textarea").inputValue(), /^curl -sN -X POST 'http:\/\/gateway\.example:8787\/chat'.*authorization: \*\*\*.*--data-raw '\{"threadId"/s);
+  assert.match(await page.locator("dialog textarea").inputValue(), /^# Fill in [^\n]+\ncurl -sN -X POST 'http:\/\/gateway\.example:8787\/chat'.*authorization: \*\*\*.*--data-raw '\{"threadId"/s);
   await page.keyboard.press("Escape");
   // A dialog that is closing still takes the keys.
   await page.waitForSelector("dialog", { state: "detached" });
