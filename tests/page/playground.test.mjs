@@ -326,7 +326,7 @@ test("explains a path, and checks the file as it is now", LIMIT, async () => {
   const good = readFileSync(file, "utf8");
   writeFileSync(file, good.replace("client: hai", "client: hia"));
   await check.getByRole("button", { name: "Check again" }).click();
-  await check.locator("p", { hasText: /Error.*client.*hai/s }).waitFor();
+  await check.locator("p", { hasText: /Error in line 9, .*client.*hai/s }).waitFor();
   await card.scrollIntoViewIfNeeded();
   await page.screenshot({ path: path.join(SHOTS, "config-check-1280-light-en.png") });
   writeFileSync(file, good);

@@ -109,7 +109,7 @@ export function checkOf({ file, problems }) {
   if (problems.length === 0) return [element("p", {}, element("span", { class: "level good" },
     element("i", { class: "sign", "aria-hidden": "true" }, "\u2713"), say("check.good", { file })))];
   return [element("p", {}, element("code", {}, file)), ...problems.map(({ severity, line, path, message, hint }) =>
-    element("p", { class: "loss" }, element("b", {}, sayName("check", severity)),
-      element("code", {}, line === null ? path : `${line}: ${path}`), " ", inEnglish(message), " ",
+    element("p", { class: "loss" }, element("b", {}, sayName("check", severity)), " ",
+      line !== null && `${say("check.line", { line })} `, element("code", {}, path), " ", inEnglish(message), " ",
       element("i", {}, inEnglish(hint))))];
 }

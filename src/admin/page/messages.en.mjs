@@ -468,6 +468,7 @@ export default {
   "check.no_file": "The configuration came from no file that can be read again.",
   "check.error": "Error",
   "check.warning": "Warning",
+  "check.line": "in line {line},",
   "help.write": "write a message in the playground",
 
   "help.title": "Help",

@@ -469,6 +469,7 @@ export default {
   "check.no_file": "配置不是来自可再次读取的文件。",
   "check.error": "错误",
   "check.warning": "警告",
+  "check.line": "第 {line} 行",
   "help.write": "在试用中写消息",
 
   "help.title": "帮助",
