@@ -1,20 +1,16 @@
 //! The rules of a dialect file that no frame of its examples needs, and the places that none has: they are not tested,
 //! and may have a misspelt path.
 
+use super::example_run::{ExampleFrame, ExampleRun};
+use super::path_hint::{MAX_MEMBERS, PathHint, list_members, nearest_values, propose, suggest};
 use crate::codec::json::{self, JsonStep};
-use crate::codec::sse::{SseDecoder, SseStep};
 use crate::config::dialect_file::{DialectFile, PayloadPath, ReadPlace, ReadTable, write_path};
-use crate::config::{ConfigProblem, ProblemSeverity, is_one_edit_off, nearest, quote_names};
-use crate::dialect::{Condition, FrameTrace, Mapping, MappingRule, ValueSource, ValueTest, find_value};
+use crate::config::{ConfigProblem, ProblemSeverity, quote_names};
+use crate::dialect::{Condition, Mapping, MappingRule, RuleEffect, ValueSource, ValueTest, find_value};
+use crate::event::lane::ChunkStreamKind;
 use crate::event::{Json, JsonType};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-
-/// Maximum number of members of frames that a hint names.
-const MAX_MEMBERS: usize = 20;
-
-/// Maximum number of characters of words that have little in common with those of two other letters.
-const SHORT_WORD: usize = 6;
 
 /// Maximum number of steps of a payload that a hint names.
 const PAYLOAD_DEPTH: usize = 4;
@@ -22,57 +18,10 @@ const PAYLOAD_DEPTH: usize = 4;
 /// Paths of a member that may be meant as the `event:` line.
 const EVENT_MEMBERS: [&str; 2] = ["event", "$.event"];
 
-/// The way out of a path that leads nowhere.
-enum PathHint {
-    /// places with a similar name
-    Meant(Vec<String>),
-    /// the members that are there; none if nothing is
-    Members(Vec<String>),
-    /// It begins at the payload, and repeats its path, or is for a member beside it.
-    Sibling { payload: String, meant: String },
-}
-
-impl PathHint {
-    /// Writes the hint for the place of a value.
-    fn describe_for(&self, place: &ReadPlace) -> String {
-        let text = match self {
-            PathHint::Meant(meant) => return format!("{} Otherwise add an example with it", propose(meant)),
-            PathHint::Sibling { .. } => return self.describe_rest(),
-            PathHint::Members(_) => format!("add an example with it, or correct the path{}", self.describe_rest()),
-        };
-        match place.is_alternative && place.written.chars().all(char::is_alphanumeric) {
-            true => format!("{text}; `|` stands before the place that is read if the first has no value, not a filter"),
-            false => text,
-        }
-    }
-
-    /// Writes what follows upon the advice to add an example.
-    fn describe_behind(&self) -> String {
-        match self {
-            PathHint::Meant(_) | PathHint::Sibling { .. } => format!("; {}", self.describe_rest()),
-            PathHint::Members(_) => format!(", or correct the path{}", self.describe_rest()),
-        }
-    }
-
-    fn describe_rest(&self) -> String {
-        match self {
-            PathHint::Meant(meant) => propose(meant),
-            PathHint::Members(members) if members.is_empty() => String::new(),
-            PathHint::Members(members) => format!("; there is {}", quote(members, ", ")),
-            PathHint::Sibling { payload, meant } => {
-                format!("paths begin at the payload `{payload}`: write {meant}")
-            }
-        }
-    }
-}
-
-fn propose(meant: &[String]) -> String {
-    format!("did you mean {}?", quote(meant, " or "))
-}
-
-fn quote(names: &[String], separator: &str) -> String {
-    quote_names(&names.iter().map(String::as_str).collect::<Vec<_>>(), separator)
-}
+const EARLY: &str = "`finish` says here that the run has succeeded, but texts or calls follow in an example: a stream that is cut off between would look complete";
+const EARLY_HINT: &str = "move `finish` to the rule for the agent's last event";
+const STRAY: &str = "an event of this rule is left out: it ends what has not begun, or begins what is open";
+const STRAY_HINT: &str = "add a rule for the event with which it begins or ends";
 
 /// Collects what the streams of all examples have and use.
 #[derive(Default)]
@@ -90,6 +39,12 @@ pub(super) struct ExampleCoverage {
     found_slots: Vec<bool>,
     /// those that are JSON
     frames: Vec<Json<'static>>,
+    /// positions of those to which a rule applied, by its line
+    rule_frames: BTreeMap<u64, Vec<usize>>,
+    /// lines of rules whose event is left out, because it begins what is open, or ends what is not
+    stray_lines: BTreeSet<u64>,
+    /// lines of rules with `finish` in the middle of a run
+    early_lines: BTreeSet<u64>,
     /// the bodies of answers that are JSON
     answers: Vec<Json<'static>>,
 }
@@ -101,20 +56,24 @@ impl ExampleCoverage {
         ExampleCoverage { payload, places, tables, has_broken_frames, ..ExampleCoverage::default() }
     }
 
-    /// Adds the frames of a stream.
-    pub(super) fn add_stream(&mut self, bytes: &str, mapping: &Mapping) {
+    /// Adds the frames of a stream, and the rules that applied to them.
+    pub(super) fn add_run(&mut self, run: &ExampleRun, mapping: &Mapping) {
         self.has_streams = true;
         self.found_slots.resize(mapping.paths.len(), false);
-        let mut decoder = SseDecoder::default();
-        // The last frame of an example may lack its blank line.
-        let bytes = format!("{bytes}\n\n");
-        let mut rest = bytes.as_bytes();
-        while let SseStep::Frame(frame) = decoder.next(&mut rest) {
-            self.event_lines.extend(frame.event.as_deref().map(str::to_owned));
+        for frame in &run.frames {
+            self.event_lines.extend(frame.event_line.clone());
             let values = mapping.paths.read(&frame.data);
             self.found_slots.iter_mut().zip(values.iter()).for_each(|(found, value)| *found |= value.is_some());
-            self.frames.extend(json::parse_value(&frame.data).map(Json::into_owned));
+            self.used_lines.extend(&frame.trace.lines);
+            if let Some(value) = frame.value() {
+                let lines = &frame.trace.lines;
+                lines.iter().for_each(|line| self.rule_frames.entry(*line).or_default().push(self.frames.len()));
+                self.frames.push(value.into_owned());
+            }
+            let stray = frame.trace.lines.first().filter(|_| frame.has_stray_boundary);
+            self.stray_lines.extend(stray);
         }
+        self.early_lines.extend(find_early_finish(&run.frames, mapping));
     }
 
     /// Adds the body of an answer, which may be a stream.
@@ -123,11 +82,6 @@ impl ExampleCoverage {
         let whole = json::parse_value(body.trim()).map(Json::into_owned);
         let first = || lines.find_map(|line| json::parse_value(line.trim()).map(Json::into_owned));
         self.answers.extend(whole.or_else(first));
-    }
-
-    /// Adds the rules that applied to a frame.
-    pub(super) fn add_frame(&mut self, trace: &FrameTrace) {
-        self.used_lines.extend(&trace.lines);
     }
 
     /// Returns what no example uses: the payload, or else each rule that does something, and each place that a used one
@@ -167,25 +121,26 @@ impl ExampleCoverage {
                 format!("add `payload: {meant}`, below which all of them have one"),
             )];
         }
-        let unused = mapping.rules.iter().enumerate().filter(|_| self.has_streams);
-        let unused = unused.filter(|(_, rule)| !rule.effects.is_empty() && !self.used_lines.contains(&rule.line));
-        let mut warnings: Vec<_> = unused
-            .map(|(index, rule)| {
-                let (cause, hint) = self.explain_rule(rule, &format!("events[{index}].each"));
-                let message = format!("no frame of the examples is for this rule{cause}");
-                warning(rule.line, indent_of(rule.line) + 1, &format!("events[{index}]"), message, hint)
-            })
-            .collect();
+        let of_rules = self.explain_rules(mapping).into_iter().map(|(index, message, hint)| {
+            let line = mapping.rules[index].line;
+            warning(line, indent_of(line) + 1, &format!("events[{index}]"), message, hint)
+        });
+        let mut warnings: Vec<_> = of_rules.collect();
         // A place that an alias repeats is one.
         let mut positions = BTreeSet::new();
         let is_used = |place: &&ReadPlace| place.rule_line.is_none_or(|line| self.used_lines.contains(&line));
         for place in self.places.iter().filter(is_used) {
-            if let Some(hint) = self.explain_missing_place(place)
+            let everywhere = self.explain_missing_place(place);
+            let noun = match place.rule_line {
+                Some(_) if everywhere.is_none() => "frame of the examples for this rule",
+                Some(_) => "frame of the examples",
+                None => "answer of the examples",
+            };
+            if let Some(hint) = everywhere.or_else(|| self.explain_missing_for_rule(place))
                 && positions.insert((place.line, place.column, &place.written))
             {
-                let noun = if place.rule_line.is_some() { "frame" } else { "answer" };
                 let hint = hint.describe_for(place);
-                let message = format!("no {noun} of the examples has a value at `{}`", place.written);
+                let message = format!("no {noun} has a value at `{}`", place.written);
                 warnings.push(warning(place.line, place.column, &place.path, message, hint));
             }
         }
@@ -197,6 +152,24 @@ impl ExampleCoverage {
         }
         warnings.sort_by_key(|problem| (problem.line, problem.column));
         warnings
+    }
+
+    /// Returns the rules that no frame needs, and those that do something at the wrong time, each with its cause and a
+    /// way out.
+    fn explain_rules(&self, mapping: &Mapping) -> Vec<(usize, String, String)> {
+        let mut found = Vec::new();
+        for (index, rule) in mapping.rules.iter().enumerate().filter(|_| self.has_streams) {
+            if !rule.effects.is_empty() && !self.used_lines.contains(&rule.line) {
+                let (cause, hint) = self.explain_rule(rule, &format!("events[{index}].each"));
+                found.push((index, format!("no frame of the examples is for this rule{cause}"), hint));
+            }
+            for (lines, message, hint) in
+                [(&self.early_lines, EARLY, EARLY_HINT), (&self.stray_lines, STRAY, STRAY_HINT)]
+            {
+                found.extend(lines.contains(&rule.line).then(|| (index, message.to_owned(), hint.to_owned())));
+            }
+        }
+        found
     }
 
     fn has_value_at(&self, steps: &[JsonStep]) -> bool {
@@ -380,10 +353,33 @@ impl ExampleCoverage {
 
     /// Returns a way out if nothing has a value at a place. Null is one: then the path is right.
     fn explain_missing_place(&self, place: &ReadPlace) -> Option<PathHint> {
+        let examples = if place.rule_line.is_some() { &self.frames } else { &self.answers };
+        self.explain_missing_in(place, examples.iter())
+    }
+
+    /// Does the same for the frames to which the rule of a place applied. A condition, a place that is one of several,
+    /// one with a word for none, and one deep in an object need no value.
+    fn explain_missing_for_rule(&self, place: &ReadPlace) -> Option<PathHint> {
+        let frames = self.rule_frames.get(&place.rule_line?)?;
+        let is_one_of = |other: &ReadPlace| other.is_alternative && other.path == place.path;
+        let keys = place.path.split(['.', '[']);
+        let is_optional = keys.into_iter().any(|key| ["when", "has", "lacks", "from", "each"].contains(&key));
+        let base = self.payload.as_ref().map_or(0, |payload| payload.steps.len());
+        let is_deep = place.chain.iter().map(Vec::len).sum::<usize>() > base + 1;
+        if is_optional || is_deep || self.places.iter().any(is_one_of) {
+            return None;
+        }
+        self.explain_missing_in(place, frames.iter().map(|at| &self.frames[*at]))
+    }
+
+    fn explain_missing_in<'j>(
+        &self,
+        place: &ReadPlace,
+        examples: impl Iterator<Item = &'j Json<'static>>,
+    ) -> Option<PathHint> {
         let (steps, lists) = place.chain.split_last()?;
         let mut roots = Vec::new();
-        let examples = if place.rule_line.is_some() { &self.frames } else { &self.answers };
-        examples.iter().for_each(|example| collect_roots(lists, example, &mut roots));
+        examples.for_each(|example| collect_roots(lists, example, &mut roots));
         // A list that no frame has is a place of its own.
         if roots.is_empty() || roots.iter().any(|root| find_value(steps, root.as_borrowed()).is_some()) {
             return None;
@@ -434,39 +430,6 @@ fn add_objects(value: &Json<'_>, path: &[JsonStep], found: &mut Vec<Vec<JsonStep
     }
 }
 
-/// Returns the values that a word may mean. Short words are alike by chance.
-fn nearest_values<'v>(word: &str, values: &[&'v str]) -> Vec<&'v str> {
-    let is_alike = |value: &&str| word.chars().count() > SHORT_WORD || is_one_edit_off(word, value);
-    nearest_names(word, values).into_iter().filter(is_alike).collect()
-}
-
-/// Returns the names that a word may mean. Two letters are alike to any other two.
-fn nearest_names<'v>(word: &str, names: &[&'v str]) -> Vec<&'v str> {
-    let is_short = |name: &str| name.chars().count() < 3;
-    nearest(word, names).into_iter().filter(|name| !is_short(word) || !is_short(name)).collect()
-}
-
-/// Suggests what a path may mean that leads nowhere, by the members of the objects to which its first steps lead.
-/// `from` is the number of steps that the file does not write.
-fn suggest(steps: &[JsonStep], from: usize, root: &str, examples: &[&Json<'_>]) -> PathHint {
-    let find = |length: usize| examples.iter().filter_map(move |own| find_value(&steps[..length], own.as_borrowed()));
-    let length = (0..steps.len()).rev().find(|length| find(*length).next().is_some()).unwrap_or_default();
-    let Some(JsonStep::Member(wrong)) = steps.get(length) else { return PathHint::Members(Vec::new()) };
-    let objects: Vec<_> = find(length).map(Json::into_owned).collect();
-    let members = list_members(objects.iter());
-    let names: Vec<&str> = members.iter().map(String::as_str).take(MAX_MEMBERS).collect();
-    let complete = |member: &&str| {
-        let mut meant = steps.to_vec();
-        meant[length] = JsonStep::Member((*member).into());
-        write_path(root, &meant[from..])
-    };
-    let meant: Vec<String> = nearest_names(wrong, &names).iter().map(complete).collect();
-    match meant.is_empty() {
-        false => PathHint::Meant(meant),
-        true => PathHint::Members(members.into_iter().take(MAX_MEMBERS).collect()),
-    }
-}
-
 /// Collects the values where the last path of a chain begins: the frame, or the elements of a list in it.
 fn collect_roots(lists: &[Vec<JsonStep>], value: &Json<'_>, roots: &mut Vec<Json<'static>>) {
     let Some((steps, inner)) = lists.split_first() else { return roots.push(value.clone().into_owned()) };
@@ -475,14 +438,23 @@ fn collect_roots(lists: &[Vec<JsonStep>], value: &Json<'_>, roots: &mut Vec<Json
     elements.iter().for_each(|element| collect_roots(inner, element, roots));
 }
 
-/// Returns the names of the members of objects, also of those in texts.
-fn list_members<'v>(values: impl Iterator<Item = &'v Json<'v>>) -> BTreeSet<String> {
-    let mut names = BTreeSet::new();
-    for value in values {
-        let text = (value.json_type() == JsonType::String).then(|| value.text()).flatten();
-        let object = json::parse_value(text.as_deref().unwrap_or_else(|| value.as_str()).trim());
-        let members = object.as_ref().and_then(json::parse_members).unwrap_or_default();
-        names.extend(members.iter().map(|(key, _)| key.name().to_owned()));
-    }
-    names
+/// Returns the line of a rule with `finish` behind whose frame come pieces of texts or calls.
+fn find_early_finish(frames: &[ExampleFrame], mapping: &Mapping) -> Option<u64> {
+    let has = |frame: &ExampleFrame, is_kind: fn(&RuleEffect) -> bool| {
+        let rules = mapping.rules.iter().filter(|rule| frame.trace.lines.contains(&rule.line));
+        rules.into_iter().find(|rule| rule.effects.iter().any(is_kind)).map(|rule| rule.line)
+    };
+    let is_piece =
+        |effect: &RuleEffect| effect.emitted().is_some_and(|event| ChunkStreamKind::from_event(event.kind).is_some());
+    let last = frames.iter().rposition(|frame| !frame.trace.is_unknown && has(frame, is_piece).is_some())?;
+    frames[..last].iter().find_map(|frame| has(frame, |effect| matches!(effect, RuleEffect::Finish(_))))
+}
+
+/// Returns the values that a frame has at a place, of which there may be several in lists.
+pub(super) fn values_at(place: &ReadPlace, frame: &Json<'_>) -> Vec<Json<'static>> {
+    let Some((steps, lists)) = place.chain.split_last() else { return Vec::new() };
+    let mut roots = Vec::new();
+    collect_roots(lists, frame, &mut roots);
+    let values = roots.iter().filter_map(|root| find_value(steps, root.as_borrowed()).map(Json::into_owned));
+    values.collect()
 }

@@ -167,7 +167,7 @@ events:
   - has: over
     finish: {usage: [{inputTokens: "{usage.input|usage.prompt}", outputTokens: "{usage.out}"}]}
   - has: heart
-    set: {beat: "{heart.beat}"}
+    keep: {beat: "{heart.beat}"}
 tests:
   - stream: |
       data: {"seq":1,"body":{"call":"c1","fn":"f"}}
@@ -315,6 +315,131 @@ tests:
     for (right, wrong, line) in [("delta: Hi", "delta: Ho", 28), ("name: part, value: 1", "name: part, value: 2", 29)] {
         let (_, out) = test(right, wrong);
         assert!(out.starts_with(&format!("f:{line}: `hello` differs\n")), "{out}");
+    }
+}
+
+/// An example that differs is as often right as the rules are, so both lines are named.
+#[test]
+fn differences_name_the_member_the_rule_and_the_frame() {
+    const RULES: &str = r#"name: acme
+events:
+  - when: {"@event": say}
+    emit: {type: TEXT_MESSAGE_CHUNK, delta: "{txt}"}
+  - when: {"@event": step}
+    emit:
+      type: ACTIVITY_SNAPSHOT
+      messageId: m
+      activityType: step
+      content:
+        label: "{label}"
+        state: {from: "{st}", table: {ACTIVE: open}, otherwise: other}
+    keep: {last: "{label}"}
+  - when: {"@event": bye}
+    done: true
+request:
+  - when: {"messages[-1].role": tool}
+    body: {x: 1}
+  - body:
+      a: 1
+      q: "{@user_text}"
+tests:
+  - name: run
+    stream: |
+      event: say
+      data: {"txt":"Hi"}
+
+      event: step
+      data: {"st":"ACTIVE","label":"L"}
+
+      event: bye
+      data: {}
+
+    events:
+      - {type: RUN_STARTED, threadId: t1, runId: r1}
+      - {type: TEXT_MESSAGE_START, messageId: r1-m1, role: assistant}
+      - {type: TEXT_MESSAGE_CONTENT, messageId: r1-m1, delta: Hi}
+      - {type: ACTIVITY_SNAPSHOT, messageId: m, activityType: step, content: {label: L, state: open}}
+      - {type: TEXT_MESSAGE_END, messageId: r1-m1}
+      - {type: RUN_FINISHED, threadId: t1, runId: r1}
+    keep: {last: L}
+  - name: ask
+    request: {threadId: t1, runId: r1, messages: [{id: u, role: user, content: Hi}], tools: [], context: []}
+    body:
+      a: 1
+      q: Hi
+"#;
+    let test = |right: &str, wrong: &str| {
+        assert!(right.is_empty() || RULES.contains(right), "{right}");
+        let file = TempFile::new(&RULES.replacen(right, wrong, 1));
+        let out = run(&["check", "--test", utf8(file.path())], "").out;
+        out.replace(utf8(file.path()), "f")
+    };
+    assert_eq!(test("", ""), "f: 2 examples passed\n");
+    let missing = "`content.label` differs: expected \"L\", got missing\n  the rule of line 5 made it of the frame of line 28, with `content.label` on line 11\n  `txt` of line 11 has no value in that frame\n";
+    for (right, wrong, line, expected) in [
+        (
+            "delta: Hi",
+            "delta: Ho",
+            37,
+            "`delta` differs: expected \"Ho\", got \"Hi\"\n  the rule of line 3 made it of the frame of line 25, with `delta` on line 4\n",
+        ),
+        ("label: \"{label}\"", "label: \"{txt}\"", 38, missing),
+        (
+            "{ACTIVE:",
+            "{ACTVE:",
+            38,
+            "with `content.state` on line 12\n  the table of line 12 has no row for `ACTIVE`: correct `ACTVE`, or add one\n",
+        ),
+        (
+            "last: \"{label}\"",
+            "last: \"{txt}\"",
+            41,
+            "`last` differs: expected \"L\", got missing\n  `keep` of line 13 sets it\n  `txt` of line 13 has no value in that frame\n",
+        ),
+        (
+            "\"@event\": bye",
+            "\"@event\": by",
+            39,
+            "no rule applies to the frame of line 31, `bye`: add one, or correct the conditions",
+        ),
+        (
+            "event: bye\n      data: {}",
+            ": bye",
+            38,
+            "the stream ends, and no rule with `finish`, `done` or `fail` has applied",
+        ),
+        ("  q: Hi", "  q: Ho", 46, "`q` differs: expected \"Ho\", got \"Hi\"\n  `request` makes it on line 21\n"),
+        (
+            "activityType: step\n",
+            "activityType: step\n      timestamp: \"{label}\"\n",
+            39,
+            "ACTIVITY_SNAPSHOT cannot have \"L\" as `timestamp`, so that it stands in `metadata.diglot`\n",
+        ),
+    ] {
+        let out = test(right, wrong);
+        assert!(out.contains(&format!("f:{line}: `")) && out.contains(expected), "{wrong}: {out}");
+    }
+    // A path that only frames of other rules have, a `finish` before other texts, and an end of nothing.
+    let finish = "  - when: {\"@event\": say}\n    finish: {}\n  - when: {\"@event\": step}\n    emit: {type: TEXT_MESSAGE_CHUNK, delta: x}\n  - when: {\"@event\": step}\n    emit:\n";
+    for (right, wrong, expected) in [
+        (
+            "label: \"{label}\"",
+            "label: \"{txt}\"",
+            "f:11:16: warning: events[1].emit.content.label: no frame of the examples for this rule has a value at `txt`\n  hint: add an example with it, or correct the path; there is `label`, `st`\n",
+        ),
+        (
+            "  - when: {\"@event\": step}\n    emit:\n",
+            finish,
+            "f:5:3: warning: events[1]: `finish` says here that the run has succeeded, but texts or calls follow",
+        ),
+        (
+            "  - when: {\"@event\": bye}\n",
+            "  - when: {\"@event\": bye}\n    emit: {type: STEP_FINISHED, stepName: s}\n",
+            "f:14:3: warning: events[2]: an event of this rule is left out: it ends what has not begun",
+        ),
+    ] {
+        let out = test(right, wrong);
+        assert!(out.contains(expected) && out.matches("warning: ").count() == 1, "{wrong}: {out}");
     }
 }
 

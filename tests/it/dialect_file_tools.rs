@@ -166,7 +166,7 @@ fn examples_that_differ_are_printed_for_people_and_programs() {
         let Printed { code, out, err } = run(&["check", "--test", named], "");
         assert_eq!(code, Some(1), "{err}");
         let expected = format!(
-            "{path}:22: `hello` differs\n  event 3: expected {{\"delta\":\"Ho\",\"messageId\":\"r1-m1\",\"type\":\"TEXT_MESSAGE_CONTENT\"}}\n                got {{\"delta\":\"Hi\",\"messageId\":\"r1-m1\",\"type\":\"TEXT_MESSAGE_CONTENT\"}}\n"
+            "{path}:22: `hello` differs\n  event 3: expected {{\"delta\":\"Ho\",\"messageId\":\"r1-m1\",\"type\":\"TEXT_MESSAGE_CONTENT\"}}\n                got {{\"delta\":\"Hi\",\"messageId\":\"r1-m1\",\"type\":\"TEXT_MESSAGE_CONTENT\"}}\n  `delta` differs: expected \"Ho\", got \"Hi\"\n  the rule of line 4 made it of the frame of line 13, with `delta` on line 5\n"
         );
         assert_eq!(out, expected);
     }
@@ -192,6 +192,10 @@ fn a_file_in_the_place_of_a_dialect_has_a_way_out() {
         (format!("dialects: [bolt.yaml]\n{}", route("hai")), "a dialect file is named in `dialect_files`"),
         (format!("dialects: bolt.yaml\n{}", route("hai")), "a dialect file is named in `dialect_files`"),
         (format!("dialect_files: [/none/bolt.yaml]\n{}", route("bolt")), "/none/bolt.yaml cannot be read"),
+        (
+            format!("dialect_files: [openai-chat]\n{}", route("openai-chat")),
+            "write `/usr/share/diglot/dialects/openai-chat.yaml`, where the image has it",
+        ),
         (format!("{twice}{}", route("openai-chat")), "openai-chat.yaml has the dialect `openai-chat`, which /"),
     ];
     for (config, hint) in rows {
@@ -320,7 +324,9 @@ fn a_stream_of_another_dialect_names_its_own() {
     assert!(err.contains("event 1 token (acme, rule of line 4, without a value): "), "{err}");
     let example = TempFile::new(&ACME.replace(r#"{"txt":"Hi"}"#, r#"{"text":"Hi"}"#));
     let Printed { out, .. } = run(&["check", "--test", utf8(example.path())], "");
-    assert!(out.ends_with("\n  the rule of line 4 finds no value in the frame\n"), "{out}");
+    let reasons =
+        "\n  the rule of line 4 finds no value in the frame of line 13\n  `txt` of line 5 has no value in that frame\n";
+    assert!(out.ends_with(reasons), "{out}");
 }
 
 #[test]

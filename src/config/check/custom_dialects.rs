@@ -8,6 +8,7 @@ use crate::config::file::{CustomDialectSpec, PeerDialectMapping, Scalar};
 use crate::config::kind;
 use crate::config::problem::{did_you_mean, quote_names};
 use crate::config::section::FileValue;
+use crate::config::shipped_dialects::{SHIPPED_DIALECTS, image_path};
 use crate::dialect::{self, Dialect, DialectOverrides, FallbackPolicy, PeerDialect, ValueAlias};
 use crate::event::{EventType, Field, input};
 use crate::net::read_file::read_regular_file;
@@ -66,12 +67,20 @@ impl ConfigChecker<'_> {
                 self.kinds_with_unnamed.push(ReferenceKind::Dialect);
                 continue;
             };
+            let shipped = SHIPPED_DIALECTS.iter().find(|(own, _)| path.as_os_str() == *own).map(|(own, _)| *own);
             let path = self.source.context.base_dir.join(path);
             let name = path.display().to_string();
             let bytes = match read_regular_file(&path) {
                 Ok(bytes) => bytes,
                 Err(error) => {
                     self.kinds_with_unnamed.push(ReferenceKind::Dialect);
+                    if let Some(own) = shipped {
+                        let message = format!("`{own}` ships with Diglot, but this is no path of its file");
+                        let hint =
+                            format!("write `{}`, where the image has it, or where you have the file", image_path(own));
+                        self.report_error(&at, message, hint);
+                        continue;
+                    }
                     // A word that names no YAML file may be a secret.
                     let shown = if is_dialect_path(&name) { &name } else { "the file" };
                     self.report_error(&at, format!("{shown} {error}"), DIALECT_FILE_HINT);

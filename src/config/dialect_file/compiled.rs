@@ -1,7 +1,8 @@
 //! A dialect file as it is used.
 
+use super::file_lines::FileLines;
 use crate::codec::json::JsonStep;
-use crate::config::problem::ConfigProblem;
+use crate::config::problem::{ConfigProblem, SourcePosition};
 use crate::dialect::MappedDialect;
 use crate::event::Json;
 
@@ -14,6 +15,7 @@ pub(crate) struct DialectFile {
     /// what rules read from frames, and `error` from answers
     pub(crate) places: Vec<ReadPlace>,
     pub(crate) tables: Vec<ReadTable>,
+    pub(crate) lines: FileLines,
     /// run by `diglot check --test`
     pub(crate) examples: Vec<DialectExample>,
     /// whether a frame of an example has a mistake, of which a warning says more
@@ -64,16 +66,25 @@ pub(crate) struct ReadTable {
     pub(crate) column: u64,
 }
 
+/// A text in a place where the value of a frame is expected.
+pub(super) struct ConstantText {
+    pub(super) path: String,
+    pub(super) position: Option<SourcePosition>,
+    pub(super) text: String,
+    /// whether it may be a text if the rule reads the member of this name elsewhere
+    pub(super) is_name: bool,
+}
+
 /// One example.
 #[derive(Clone, Debug)]
 pub(crate) struct DialectExample {
     pub(crate) name: String,
+    /// JSON Pointer in the file
+    pub(crate) pointer: String,
     /// line of the file
     pub(crate) line: u64,
-    /// those of what is compared: of each event and of `keep`, or of each part of a request that the example has
-    pub(crate) compared_lines: Vec<u64>,
-    /// those of the values of a request, by JSON Pointer
-    pub(crate) request_lines: Vec<(String, u64)>,
+    /// that of the first line of a stream, if the file has its lines as they are
+    pub(crate) stream_line: Option<u64>,
     pub(crate) input: ExampleInput,
     /// values that earlier runs of the thread kept
     pub(crate) thread: Vec<(String, Json<'static>)>,

@@ -1,6 +1,7 @@
 //! The state of a compilation, and the keys of the file.
 
-use super::compiled::{DialectFile, PathChain, PayloadPath, ReadPlace, ReadTable};
+use super::compiled::{ConstantText, DialectFile, PathChain, PayloadPath, ReadPlace, ReadTable};
+use super::file_lines::FileLines;
 use crate::codec::json::JsonStep;
 use crate::config::dialect_text::{RESERVED_NAMES, is_dialect_name};
 use crate::config::problem::{ConfigProblem, ConfigProblems, ProblemSeverity, SourcePosition, did_you_mean, nearest};
@@ -8,6 +9,7 @@ use crate::config::spanned_tree::{MapEntry, NodeValue, TreeNode, TreeScalar, Tre
 use crate::config::substitution::{SubstitutionError, expand, is_variable_name};
 use crate::dialect::{self, EmittedEvent, FramePayload, MappedDialect, Mapping, MappingRule, RuleEffect, find_member};
 use crate::event::{EventType, Field, Json};
+use std::collections::BTreeSet;
 
 pub(super) const FILE_KEYS: &[&str] = &["name", "payload", "request", "events", "error", "tests"];
 
@@ -55,7 +57,7 @@ pub(super) struct DialectCompiler<'c> {
     problems: Vec<ConfigProblem>,
     warnings: Vec<ConfigProblem>,
     /// texts in places where the value of a frame is expected
-    pub(super) constants: Vec<(String, Option<SourcePosition>, String)>,
+    pub(super) constants: Vec<ConstantText>,
     pub(super) payload: Vec<JsonStep>,
     pub(super) places: Vec<ReadPlace>,
     pub(super) tables: Vec<ReadTable>,
@@ -68,8 +70,11 @@ pub(super) struct DialectCompiler<'c> {
     /// whether a value since this was reset is one that earlier runs of the thread kept
     pub(super) reads_thread: bool,
     pub(super) has_broken_frames: bool,
-    /// whether a rule has `set`, `append` or `keep` without names
+    /// whether the rules have fewer names of kept values than they should: one has `set`, `append` or `keep` without
+    /// any, or there are no rules
     pub(super) lacks_names: bool,
+    /// positions in [`Mapping::run_names`] of those that are read
+    pub(super) read_names: BTreeSet<usize>,
     pub(super) mapping: Mapping,
 }
 
@@ -91,6 +96,7 @@ impl<'c> DialectCompiler<'c> {
             reads_thread: false,
             has_broken_frames: false,
             lacks_names: false,
+            read_names: BTreeSet::new(),
             mapping: Mapping::default(),
         }
     }
@@ -135,6 +141,7 @@ impl<'c> DialectCompiler<'c> {
             ),
         }
         self.mapping.finish_rules();
+        self.check_unread_names(root);
         self.check_ends(root);
         self.check_call_keys(root);
         self.check_call_names(root);
@@ -154,6 +161,7 @@ impl<'c> DialectCompiler<'c> {
             payload,
             places: std::mem::take(&mut self.places),
             tables: std::mem::take(&mut self.tables),
+            lines: FileLines::new(root),
             examples,
             has_broken_frames: self.has_broken_frames,
             warnings: std::mem::take(&mut self.warnings),
@@ -202,29 +210,6 @@ impl<'c> DialectCompiler<'c> {
         };
         self.report("name", position_of(&entry.value), message, hint);
         None
-    }
-
-    /// Collects the names of values that rules set, which other rules may use before.
-    fn collect_names(&mut self, root: &TreeNode) {
-        let Some(events) = events_of(root) else { return };
-        let NodeValue::List(rules) = &events.value.value else { return };
-        for rule in rules {
-            for (key, is_thread) in [("set", false), ("append", false), ("keep", true)] {
-                let entries = match rule.entry(key).map(|entry| &entry.value.value) {
-                    Some(NodeValue::Mapping(entries)) => entries,
-                    other => {
-                        self.lacks_names |= other.is_some();
-                        continue;
-                    }
-                };
-                for entry in entries {
-                    let names = if is_thread { &mut self.mapping.thread_names } else { &mut self.mapping.run_names };
-                    if !names.iter().any(|name| **name == *entry.key) {
-                        names.push(entry.key.as_str().into());
-                    }
-                }
-            }
-        }
     }
 
     /// Reports a file whose rules can never end a run, which would then always look cut off.
@@ -302,10 +287,23 @@ impl<'c> DialectCompiler<'c> {
                 self.report(&path, entry.position, format!("there is no `: ` after `{word}`"), hint);
                 continue;
             }
+            if self.reports_outdented_key(at, entry) {
+                break;
+            }
             let own = OTHER_KEYS.iter().find(|(key, _)| *key == entry.key).map(|(_, hint)| (*hint).to_owned());
             let hint = own.unwrap_or_else(|| did_you_mean(&entry.key, known));
             self.report(&path, entry.position, "there is no such key here", hint);
         }
+    }
+
+    /// Reports an unknown key behind an empty one, below which it was meant to stand.
+    pub(super) fn reports_outdented_key(&mut self, at: PlacedNode<'_>, entry: &MapEntry) -> bool {
+        let Some(empty) = empty_above(at.node, entry) else { return false };
+        let (key, outer) = (&entry.key, &empty.key);
+        let message = format!("`{key}` stands beside `{outer}`, which is empty");
+        let hint = format!("indent `{key}` and what belongs to it further than `{outer}`");
+        self.report(&join_key(at.path, key), entry.position, message, hint);
+        true
     }
 
     /// Returns the entries of a mapping, without those whose key stands twice.
@@ -427,8 +425,17 @@ impl<'c> DialectCompiler<'c> {
     }
 }
 
+/// Returns the empty key that stands above another of the same mapping, as far left.
+pub(super) fn empty_above<'t>(mapping: &'t TreeNode, entry: &MapEntry) -> Option<&'t MapEntry> {
+    let NodeValue::Mapping(entries) = &mapping.value else { return None };
+    let before = entries.iter().take_while(|own| !std::ptr::eq(*own, entry));
+    let column = |entry: &MapEntry| entry.position.map(|position| position.column);
+    let is_empty = |own: &&MapEntry| matches!(own.value.value, NodeValue::Empty) && column(own) == column(entry);
+    before.filter(is_empty).last()
+}
+
 /// Returns the rules, also below a misspelt key, which is one mistake and not also one for each name that they set.
-fn events_of(root: &TreeNode) -> Option<&MapEntry> {
+pub(super) fn events_of(root: &TreeNode) -> Option<&MapEntry> {
     let NodeValue::Mapping(entries) = &root.value else { return None };
     let is_misspelt =
         |entry: &&MapEntry| !FILE_KEYS.contains(&entry.key.as_str()) && nearest(&entry.key, FILE_KEYS) == ["events"];

@@ -3,7 +3,7 @@
 
 use super::compiler::DialectCompiler;
 use crate::config::problem::SourcePosition;
-use crate::config::spanned_tree::{MapEntry, join_key};
+use crate::config::spanned_tree::{MapEntry, NodeValue, join_key};
 use serde::de::IgnoredAny;
 
 /// A mistake in a frame, and what it prevents.
@@ -65,6 +65,14 @@ impl DialectCompiler<'_> {
         }
     }
 
+    /// Returns the line of the file that has the first line of a stream, if the file has its lines as they are.
+    pub(super) fn stream_line(&self, stream: &MapEntry) -> Option<u64> {
+        let NodeValue::Scalar(bytes) = &stream.value.value else { return None };
+        let line = stream.position?.line + 1;
+        let written = self.text.lines().nth(usize::try_from(line).ok()? - 1)?;
+        bytes.text.lines().next().filter(|first| written.ends_with(first)).map(|_| line)
+    }
+
     /// Returns where the file has a line of the stream, or the key if its lines are not those of the file.
     fn position_in(&self, stream: &MapEntry, fault: &FrameFault, text: &str) -> Option<SourcePosition> {
         let key = stream.position?;
@@ -82,6 +90,9 @@ fn find_fault(frame: &[StreamLine<'_>]) -> Option<FrameFault> {
     let way_out = "put an empty line above this one";
     if let Some(second) = frame.iter().filter(|line| line.value("event").is_some()).nth(1) {
         return Some(second.fault(0, together, way_out));
+    }
+    if let Some(fault) = frame.iter().find_map(|line| find_name_fault(*line)) {
+        return Some(fault);
     }
     if let Some(line) = frame.iter().find(|line| line.text.starts_with('{')) {
         return Some(line.fault(0, "this line has no `data:`, so it is ignored", "write `data: ` before it"));
@@ -113,6 +124,22 @@ fn find_fault(frame: &[StreamLine<'_>]) -> Option<FrameFault> {
     let column = prefix + before.chars().count();
     let hint = "correct it: rules find no values in a frame that is no JSON";
     Some(line.fault(column, format!("this frame is no JSON: {cause}"), hint))
+}
+
+/// Finds what is a part of an event's name, and not meant as such.
+fn find_name_fault(line: StreamLine<'_>) -> Option<FrameFault> {
+    let name = line.value("event")?;
+    let begin = line.text.len() - name.len();
+    let column = |at: usize| line.text[..begin + at].chars().count();
+    if let Some(at) = name.find(" #") {
+        let message = "`#` begins no comment in a stream, so that this is a part of the event's name";
+        return Some(line.fault(column(at + 1), message, "remove it; a line that begins with `:` is a comment"));
+    }
+    let trimmed = name.trim_end();
+    (trimmed.len() < name.len() && !trimmed.is_empty()).then(|| {
+        let message = format!("a blank stands behind `{trimmed}`, and is a part of the event's name");
+        line.fault(column(trimmed.len()), message, "remove the blank")
+    })
 }
 
 fn parse(text: &str) -> Result<IgnoredAny, serde_json::Error> {

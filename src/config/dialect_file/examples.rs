@@ -3,10 +3,13 @@
 
 use super::compiled::{DialectExample, ExampleInput};
 use super::compiler::{DialectCompiler, PlacedNode, literal_json, position_of};
+use super::file_lines::pointer_of;
 use crate::codec::json;
-use crate::config::problem::did_you_mean;
+use crate::config::problem::{SourcePosition, did_you_mean, nearest};
 use crate::config::spanned_tree::{MapEntry, NodeValue, TreeNode, join_key};
+use crate::event::schema::{RUN_INPUT, ValueSchema};
 use crate::event::{EventType, Json, MemberKey};
+use serde::de::IgnoredAny;
 use std::borrow::Cow;
 
 pub(super) const EXAMPLE_KEYS: &[&str] =
@@ -44,13 +47,13 @@ impl DialectCompiler<'_> {
             return None;
         }
         self.check_keys(at, EXAMPLE_KEYS);
-        if entries.is_empty() || self.reports_second_input(at) {
+        if entries.is_empty() || self.reports_second_input(at) || self.reports_swallowed_key(at) {
             return None;
         }
         let value = |key: &str| at.node.entry(key).map(|entry| to_json(&entry.value));
         let inputs = ["stream", "answer", "request"].map(|key| at.node.entry(key));
         let input = match (inputs, value("events"), value("body")) {
-            ([Some(stream), None, None], Some(events), None) => {
+            ([Some(stream), None, None], Some(_), None) => {
                 let path = join_key(at.path, "stream");
                 if self.is_folded(stream) {
                     let hint = "write `stream: |`, which keeps the lines of the agent as they are";
@@ -59,18 +62,20 @@ impl DialectCompiler<'_> {
                 let bytes = self.example_text(PlacedNode { node: &stream.value, path: &path })?;
                 self.check_frames(at.path, stream, &bytes);
                 let keep = self.compile_thread(at, "keep").map(to_object);
-                ExampleInput::Stream { bytes, events: self.example_events(at, &events)?, keep }
+                ExampleInput::Stream { bytes, events: self.example_events(at)?, keep }
             }
-            ([None, Some(answer), None], Some(events), None) => {
+            ([None, Some(answer), None], Some(_), None) => {
                 let (body, media_type) = match &answer.value.value {
                     NodeValue::Scalar(text) if text.text.contains("data:") => (text.text.clone(), SSE),
                     NodeValue::Scalar(text) => (text.text.clone(), TEXT),
                     _ => (to_json(&answer.value).as_str().to_owned(), JSON),
                 };
                 let status = self.example_status(at)?;
-                ExampleInput::Answer { status, media_type, body, events: self.example_events(at, &events)? }
+                self.check_answer(at.path, answer, &body);
+                ExampleInput::Answer { status, media_type, body, events: self.example_events(at)? }
             }
             ([None, None, Some(input)], None, Some(body)) => {
+                self.check_request_members(at.path, input);
                 let path = value("path").and_then(|path| Some(path.text()?.into_owned())).unwrap_or_default();
                 let headers = value("headers").unwrap_or_else(|| Json::from_trusted("{}"));
                 ExampleInput::Request { input: to_json(&input.value), body, path, headers }
@@ -87,13 +92,9 @@ impl DialectCompiler<'_> {
             None => at.path.to_owned(),
         };
         let thread = self.compile_thread(at, "thread").unwrap_or_default();
-        let line = line_of(at.node);
-        let mut request_lines = Vec::new();
-        if let Some(request) = at.node.entry("request") {
-            add_lines(&request.value, "", &mut request_lines);
-        }
-        let compared_lines = compared_lines(at.node);
-        Some(DialectExample { name, line, compared_lines, request_lines, input, thread })
+        let line = position_of(at.node).map_or(0, |position| position.line);
+        let stream_line = at.node.entry("stream").and_then(|stream| self.stream_line(stream));
+        Some(DialectExample { name, pointer: pointer_of(at.path), line, stream_line, input, thread })
     }
 
     /// Reports a line of a stream that stands as far left as the key `stream`, and is read as a key.
@@ -151,20 +152,71 @@ impl DialectCompiler<'_> {
         None
     }
 
-    fn example_events(&mut self, at: PlacedNode<'_>, events: &Json<'_>) -> Option<Vec<Json<'static>>> {
-        let Some(events) = json::parse_elements(events) else {
-            self.report_at(at, "`events` must be a list", "write `- {type: …}` for each event");
-            return None;
+    /// Reports the key `events` among the lines of a stream.
+    fn reports_swallowed_key(&mut self, at: PlacedNode<'_>) -> bool {
+        let Some(stream) = at.node.entry("stream").filter(|_| at.node.entry("events").is_none()) else { return false };
+        let (NodeValue::Scalar(bytes), Some(first)) = (&stream.value.value, self.stream_line(stream)) else {
+            return false;
         };
-        let kind = |event: &Json<'_>| {
-            json::parse_member(event, json::TYPE)?.text().and_then(|wire| EventType::from_wire(&wire))
-        };
-        if let Some(wrong) = events.iter().find(|event| kind(event).is_none()) {
-            let message = format!("`events` has `{wrong}`, which is no event of AG-UI");
-            self.report_at(at, message, "write `- {type: …}` with the type of one, and its members");
-            return None;
+        let mut lines = (first..).zip(bytes.text.lines());
+        let Some((line, text)) = lines.find(|(_, line)| line.trim_start().starts_with("events:")) else { return false };
+        let written = self.text.lines().nth(usize::try_from(line - 1).unwrap_or(usize::MAX)).unwrap_or(text);
+        let column = written.chars().take_while(|c| c.is_whitespace()).count() as u64 + 1;
+        let position = Some(SourcePosition { line, column });
+        let hint = "indent it and what belongs to it as far as `stream`";
+        self.report(&join_key(at.path, "stream"), position, "`events:` is a line of the stream here", hint);
+        true
+    }
+
+    /// Warns about a text that begins as JSON, and is none.
+    fn check_answer(&mut self, path: &str, answer: &MapEntry, body: &str) {
+        let begins = ["{", "[{"].iter().any(|start| body.trim_start().starts_with(start));
+        if let Some(error) = serde_json::from_str::<IgnoredAny>(body).err().filter(|_| begins) {
+            let message = format!("this answer is no JSON: {error}");
+            let hint = "correct it, or write its members below `answer:`";
+            self.warn(&join_key(path, "answer"), answer.position, message, hint);
         }
-        Some(events.into_iter().map(Json::into_owned).collect())
+    }
+
+    /// Warns about members that no request of AG-UI has, and that are meant as others.
+    fn check_request_members(&mut self, path: &str, request: &MapEntry) {
+        let (NodeValue::Mapping(entries), ValueSchema::Object(schema)) = (&request.value.value, RUN_INPUT) else {
+            return;
+        };
+        let known: Vec<&str> = schema.members.iter().map(|member| member.name).collect();
+        for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
+            if !nearest(&entry.key, &known).is_empty() {
+                let path = join_key(&join_key(path, "request"), &entry.key);
+                let message = format!("AG-UI's request has no member `{}`", entry.key);
+                self.warn(&path, entry.position, message, did_you_mean(&entry.key, &known));
+            }
+        }
+    }
+
+    fn example_events(&mut self, at: PlacedNode<'_>) -> Option<Vec<Json<'static>>> {
+        let entry = at.node.entry("events")?;
+        let path = join_key(at.path, "events");
+        let NodeValue::List(nodes) = &entry.value.value else {
+            self.report(&path, entry.position, "must be a list", "write `- {type: …}` for each event");
+            return None;
+        };
+        let mut events = Vec::new();
+        for (index, node) in nodes.iter().enumerate() {
+            let event = to_json(node);
+            let at = PlacedNode { node, path: &format!("{path}[{index}]") };
+            let wire = json::parse_member(&event, json::TYPE).and_then(|wire| Some(wire.text()?.into_owned()));
+            let Some(wire) = wire else {
+                self.report_at(at, "is no event of AG-UI", "write `- {type: …}` with the type of one, and its members");
+                return None;
+            };
+            if EventType::from_wire(&wire).is_none() {
+                let known: Vec<&str> = EventType::ALL.iter().map(|kind| kind.wire()).collect();
+                self.report_at(at, format!("AG-UI has no event `{wire}`"), did_you_mean(&wire, &known));
+                return None;
+            }
+            events.push(event.into_owned());
+        }
+        Some(events)
     }
 
     fn example_status(&mut self, at: PlacedNode<'_>) -> Option<u16> {
@@ -201,36 +253,6 @@ impl DialectCompiler<'_> {
         }
         Some(thread)
     }
-}
-
-/// Returns the lines of what an example expects.
-fn compared_lines(example: &TreeNode) -> Vec<u64> {
-    let events = match example.entry("events").map(|events| &events.value.value) {
-        Some(NodeValue::List(events)) => events.iter().map(line_of).collect(),
-        _ => Vec::new(),
-    };
-    let parts = ["keep", "body", "path", "headers"].iter().filter_map(|key| example.entry(key));
-    let parts = parts.filter_map(|part| Some(part.position?.line));
-    events.into_iter().chain(parts).collect()
-}
-
-/// Adds the line of a value, and those of the values in it, by their JSON Pointers.
-fn add_lines(node: &TreeNode, pointer: &str, lines: &mut Vec<(String, u64)>) {
-    lines.push((pointer.to_owned(), line_of(node)));
-    match &node.value {
-        NodeValue::List(items) => {
-            let items = items.iter().enumerate();
-            items.for_each(|(index, item)| add_lines(item, &format!("{pointer}/{index}"), lines));
-        }
-        NodeValue::Mapping(entries) => {
-            entries.iter().for_each(|entry| add_lines(&entry.value, &format!("{pointer}/{}", entry.key), lines));
-        }
-        NodeValue::Empty | NodeValue::Scalar(_) => {}
-    }
-}
-
-fn line_of(node: &TreeNode) -> u64 {
-    position_of(node).map_or(0, |position| position.line)
 }
 
 fn to_object(members: Vec<(String, Json<'static>)>) -> Json<'static> {

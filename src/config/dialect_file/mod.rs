@@ -2,11 +2,15 @@
 //!
 //! The file is compiled from its YAML tree, whose nodes know their positions, so that each mistake names its line.
 
+mod file_lines;
 mod compiled;
 mod compiler;
+mod line_faults;
+mod kept_names;
 mod request_places;
 mod path_text;
 mod value_mistakes;
+mod member_values;
 mod rules;
 mod rule_overlaps;
 mod templates;
@@ -18,13 +22,14 @@ mod schema;
 mod tests;
 
 use super::parse::{decode_utf8, strip_bom};
-use super::problem::{ConfigProblem, ConfigProblems};
+use super::problem::{ConfigProblem, ConfigProblems, SourcePosition};
 use super::spanned_tree::TreeNode;
 use super::yaml_errors::explain_syntax;
 use crate::net::read_file;
 pub(crate) use compiled::{DialectExample, DialectFile, ExampleInput, PayloadPath, ReadPlace, ReadTable};
 use compiler::{DialectCompiler, FILE_KEYS};
 use examples::EXAMPLE_KEYS;
+use line_faults::find_line_fault;
 pub(crate) use path_text::write_path;
 use requests::REQUEST_KEYS;
 use rules::RULE_KEYS;
@@ -76,6 +81,12 @@ fn is_key(word: &str) -> bool {
 /// Explains an error of YAML, which reserves the `@` of our paths.
 fn explain_yaml(name: &str, text: &str, error: &serde_saphyr::Error) -> ConfigProblem {
     let mut problem = explain_syntax(name, text, error, is_key);
+    if let Some((line, column)) = problem.line.zip(problem.column)
+        && let Some(fault) = find_line_fault(text, SourcePosition { line, column }, &problem.message)
+    {
+        problem = ConfigProblem::for_file(name, fault.message).with_location("", Some(fault.position));
+        return problem.with_hint(fault.hint).with_dialect_excerpt(text);
+    }
     let index = |number: Option<u64>| usize::try_from(number.unwrap_or_default()).unwrap_or_default().checked_sub(1);
     if let Some((line, column)) = index(problem.line).zip(index(problem.column))
         && let Some(line) = text.lines().nth(line)

@@ -227,7 +227,11 @@ impl DialectCompiler<'_> {
         }
         let names = if is_thread { &self.mapping.thread_names } else { &self.mapping.run_names };
         if let Some(found) = names.iter().position(|own| **own == *name) {
-            return Some(if is_thread { ValueSource::Thread(found) } else { ValueSource::Run(found) });
+            if is_thread {
+                return Some(ValueSource::Thread(found));
+            }
+            self.read_names.insert(found);
+            return Some(ValueSource::Run(found));
         }
         let known: Vec<&str> = names.iter().map(|name| &**name).collect();
         let (root, key) = if is_thread { ("thread", "keep") } else { ("run", "set") };

@@ -1,6 +1,6 @@
 //! The requests of a dialect file, and the members of its agent's errors.
 
-use super::compiler::{DialectCompiler, PathUse, PlacedNode};
+use super::compiler::{DialectCompiler, PathUse, PlacedNode, position_of};
 use super::path_text::{is_place, write_path};
 use super::rule_overlaps::FirstMatch;
 use crate::codec::json::JsonStep;
@@ -9,11 +9,16 @@ use crate::config::spanned_tree::{NodeValue, join_key};
 use crate::dialect::{
     ErrorPaths, ForgetRule, RequestTemplate, RuleEffect, TargetTemplate, TextPart, ValueTemplate, is_field_value,
 };
+use crate::event::Json;
 use http::header;
 
 pub(super) const REQUEST_KEYS: &[&str] = &["when", "has", "lacks", "path", "query", "headers", "body"];
 pub(super) const ERROR_KEYS: &[&str] = &["message", "code", "forget"];
 pub(super) const FORGET_KEYS: &[&str] = &["status", "code"];
+
+/// The first request of a conversation.
+const PLAIN_QUESTION: &str =
+    r#"{"threadId":"t","runId":"r","messages":[{"id":"u","role":"user","content":"Hello"}],"tools":[],"context":[]}"#;
 
 const USE: PathUse = PathUse::Request { has_item: false };
 
@@ -40,6 +45,22 @@ impl DialectCompiler<'_> {
                 }
                 self.mapping.requests.push(request);
             }
+        }
+        self.check_plain_question(at);
+    }
+
+    /// Warns about requests none of which is for the question of a user, if that does not depend on what an
+    /// application adds to its requests.
+    fn check_plain_question(&mut self, at: PlacedNode<'_>) {
+        let conditions = || self.mapping.requests.iter().flat_map(|request| &request.conditions);
+        let is_general = |path: &str| ["messages", "tools", "resume", "@"].iter().any(|root| path.starts_with(root));
+        if self.problem_count() == 0
+            && conditions().all(|condition| is_general(&condition.path))
+            && self.mapping.lacks_request(&Json::from_trusted(PLAIN_QUESTION))
+        {
+            let message = "none of these is for a plain question of a user, which is then refused";
+            let hint = "add a request without `when:`, `has:` and `lacks:` at the end";
+            self.warn(at.path, position_of(at.node), message, hint);
         }
     }
 

@@ -1,14 +1,10 @@
 //! The rules of a dialect file.
 
-use super::compiled::{DialectExample, ExampleInput};
-use super::compiler::{DialectCompiler, PathUse, PlacedNode, position_of};
-use super::path_text::is_place;
+use super::compiler::{DialectCompiler, PathUse, PlacedNode, empty_above, position_of};
 use crate::config::problem::did_you_mean;
-use crate::config::spanned_tree::{NodeValue, TreeNode, TreeScalarKind, join_key};
+use crate::config::spanned_tree::{MapEntry, NodeValue, TreeNode, TreeScalarKind, join_key};
 use crate::dialect::{EmittedEvent, MappingRule, MemberTemplate, RuleEffect, ValueTemplate, find_member};
-use crate::event::kind::MemberType;
 use crate::event::lane::ChunkStreamKind;
-use crate::event::schema::{ValueSchema, value_schema};
 use crate::event::{EventType, Field, MemberKey, retired};
 
 pub(super) const RULE_KEYS: &[&str] =
@@ -276,15 +272,15 @@ impl DialectCompiler<'_> {
             let path = join_key(at.path, name);
             let at = PlacedNode { node: &entry.value, path: &path };
             let value = self.compile_value(at, scope)?;
-            self.check_constant(at, kind, MemberType::Str, &value);
+            self.check_own_member(at, kind, &value);
             Some(value)
         };
         let (key, whole_text) = (part(KEY), part(CONTENT));
-        for (name, value) in
-            [(CONTENT, whole_text.as_ref()), (Field::Delta.camel(), find_member(&members, Field::Delta))]
-        {
-            if let Some(entry) = at.node.entry(name).filter(|_| is_piece) {
-                self.add_constant(PlacedNode { node: &entry.value, path: &join_key(at.path, name) }, value);
+        let delta = find_member(&members, Field::Delta);
+        for (name, value) in [(KEY, key.as_ref()), (CONTENT, whole_text.as_ref()), (Field::Delta.camel(), delta)] {
+            if let Some(entry) = at.node.entry(name).filter(|_| is_piece || is_call) {
+                let at = PlacedNode { node: &entry.value, path: &join_key(at.path, name) };
+                self.add_constant_text(at, value, name == KEY);
             }
         }
         let deltas = find_member(&members, Field::Delta).into_iter();
@@ -297,7 +293,7 @@ impl DialectCompiler<'_> {
         let event = EmittedEvent { kind, members, key, whole_text, copies_text: false };
         // A misspelt member is not also a missing one.
         if self.problem_count() == before {
-            self.check_call_id(at, &event);
+            self.check_constant_id(at, &event);
             self.check_members(at, &event, is_piece, is_call);
         }
         Some(event)
@@ -316,13 +312,26 @@ impl DialectCompiler<'_> {
             EventType::RunFinished => "`finish: {}`, or its members and their values",
             _ => "members and their values",
         };
-        for entry in self.mapping_entries(at, expected) {
+        let is_unknown = |entry: &&MapEntry| {
+            let field = Field::from_wire(&entry.key).filter(|field| field.camel() == entry.key);
+            !own_keys.contains(&entry.key.as_str()) && field.and_then(|field| kind.slot(field)).is_none()
+        };
+        let entries = self.mapping_entries(at, expected);
+        let outer = entries.iter().copied().find(is_unknown).and_then(|entry| empty_above(at.node, entry));
+        for entry in entries {
             let path = join_key(at.path, &entry.key);
+            // It is empty because what belongs to it is not indented.
+            if outer.is_some_and(|outer| std::ptr::eq(outer, entry)) {
+                continue;
+            }
             if own_keys.contains(&entry.key.as_str()) {
                 continue;
             }
             let field = Field::from_wire(&entry.key).filter(|field| field.camel() == entry.key);
             let Some(field) = field.filter(|field| kind.slot(*field).is_some()) else {
+                if self.reports_outdented_key(at, entry) {
+                    break;
+                }
                 let names = kind.all_slots().map(|slot| slot.field.camel());
                 let known: Vec<&str> = names.chain(own_keys.iter().copied()).collect();
                 let message = format!("{} has no member `{}`", kind.wire(), entry.key);
@@ -332,93 +341,27 @@ impl DialectCompiler<'_> {
             let at = PlacedNode { node: &entry.value, path: &path };
             let value = self.compile_value(at, scope);
             if let Some((value, slot)) = value.as_ref().zip(kind.slot(field)) {
-                self.check_constant(at, kind, slot.member_type, value);
-                self.check_objects(at, value_schema(kind, slot), value);
+                self.check_member(at, kind, slot, value);
             }
             members.extend(value.map(|value| (MemberKey::Known(field), value)));
         }
         members
     }
 
-    /// Takes note of a text where the value of a frame is expected.
-    fn add_constant(&mut self, at: PlacedNode<'_>, value: Option<&ValueTemplate>) {
-        if let (NodeValue::Scalar(written), Some(ValueTemplate::Literal(text))) = (&at.node.value, value)
-            && let Some(text) = text.text().filter(|text| *text == *written.text && is_place(text))
-        {
-            self.constants.push((at.path.to_owned(), position_of(at.node), text.into_owned()));
-        }
-    }
-
-    /// Warns about texts that are the names of members which frames of the examples have.
-    pub(super) fn check_constants(&mut self, examples: &[DialectExample]) {
-        for (path, position, text) in std::mem::take(&mut self.constants) {
-            let name = text.rsplit(['.', ']']).next().unwrap_or_default();
-            let member = format!("\"{name}\":");
-            let has_member = |example: &DialectExample| matches!(&example.input, ExampleInput::Stream { bytes, .. } if bytes.contains(&member));
-            if examples.iter().any(has_member) {
-                let message = format!("`{text}` is always this text, although frames of the examples have `{name}`");
-                self.warn(&path, position, message, format!("write `\"{{{text}}}\"` for its value"));
-            }
-        }
-    }
-
-    /// Reports a value that is the same for all frames, and that the member cannot have.
-    fn check_constant(&mut self, at: PlacedNode<'_>, kind: EventType, form: MemberType, value: &ValueTemplate) {
-        let wire = kind.wire();
-        match (form, value) {
-            (MemberType::Any | MemberType::Content, _) => {}
-            (_, ValueTemplate::Literal(null)) if null.is_null() => {
-                self.report_at(at, format!("{wire} never gets a value here"), "write `\"{PATH}\"`, or remove the key");
-            }
-            (MemberType::StringEnum(words), ValueTemplate::Literal(word))
-                if !words.iter().any(|own| word.is_str(own)) =>
-            {
-                let word = word.unquoted();
-                self.report_at(at, format!("{wire} cannot have `{word}` here"), did_you_mean(word, words));
-            }
-            (MemberType::Usage, ValueTemplate::Object(_) | ValueTemplate::Literal(_) | ValueTemplate::Text(_)) => {
-                let hint = "write a list with one entry for each model: `usage: [{inputTokens: \"{PATH}\"}]`";
-                self.report_at(at, "must be a list", hint);
-            }
-            _ => {}
-        }
-    }
-
-    /// Reports members that no object of AG-UI has at this place, such as those of `usage`.
-    fn check_objects(&mut self, at: PlacedNode<'_>, schema: ValueSchema, value: &ValueTemplate) {
-        match (schema, value, &at.node.value) {
-            (ValueSchema::List(element), ValueTemplate::List(values), NodeValue::List(nodes)) => {
-                for (index, (value, node)) in values.iter().zip(nodes).enumerate() {
-                    let path = format!("{}[{index}]", at.path);
-                    self.check_objects(PlacedNode { node, path: &path }, *element, value);
-                }
-            }
-            (ValueSchema::Object(object), ValueTemplate::Object(_), NodeValue::Mapping(entries)) if !object.is_open => {
-                let known: Vec<&str> = object.members.iter().map(|member| member.name).collect();
-                for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
-                    let message = format!("AG-UI has no member `{}` here", entry.key);
-                    self.report(
-                        &join_key(at.path, &entry.key),
-                        entry.position,
-                        message,
-                        did_you_mean(&entry.key, &known),
-                    );
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// Warns about an id that all calls of a run have, so that two become one.
-    fn check_call_id(&mut self, at: PlacedNode<'_>, event: &EmittedEvent) {
-        let (id, name) = (find_member(&event.members, Field::ToolCallId), Field::ToolCallId.camel());
-        if event.kind == EventType::ToolCallChunk
-            && event.key.is_none()
-            && matches!(id, Some(ValueTemplate::Literal(_)))
+    /// Warns about an id that all calls, messages or thoughts of a run have, so that two become one.
+    fn check_constant_id(&mut self, at: PlacedNode<'_>, event: &EmittedEvent) {
+        let (field, noun) = match event.kind {
+            EventType::ToolCallChunk if event.key.is_none() => (Field::ToolCallId, "calls"),
+            EventType::TextMessageChunk => (Field::MessageId, "messages"),
+            EventType::ReasoningMessageChunk => (Field::MessageId, "thoughts"),
+            _ => return,
+        };
+        let name = field.camel();
+        if matches!(find_member(&event.members, field), Some(ValueTemplate::Literal(_)))
             && let Some(entry) = at.node.entry(name)
             && matches!(&entry.value.value, NodeValue::Scalar(text) if !text.text.contains("${"))
         {
-            let message = "all calls of a run have this id, so that two become one";
+            let message = format!("all {noun} of a run have this id, so that two become one");
             let hint = "write the path of the agent's id, such as \"{id}\", or remove the key if it has none";
             self.warn(&join_key(at.path, name), position_of(&entry.value), message, hint);
         }

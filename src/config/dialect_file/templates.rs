@@ -7,7 +7,8 @@ use super::request_places::RequestPlace;
 use super::rule_overlaps::FirstMatch;
 use super::rules::RULE_KEYS;
 use super::value_mistakes::{
-    CONVERSION_KEYS, TABLE_KEYS, find_conversion, find_mistake, is_pattern, plain_variable, quote_path, value_of,
+    CONVERSION_KEYS, TABLE_KEYS, find_conversion, find_mistake, find_outdented_form, find_path_mistake, is_pattern,
+    plain_variable, quote_path, value_of,
 };
 use crate::codec::json;
 use crate::config::problem::SourcePosition;
@@ -50,6 +51,12 @@ impl DialectCompiler<'_> {
         let has = |key: &str| at.node.entry(key).is_some();
         if let Some((message, hint)) = find_mistake(at, entries) {
             self.report_at(at, message, hint);
+            return None;
+        }
+        if let Some((inner, outer)) = find_outdented_form(entries) {
+            let message = format!("`{}` stands beside `{}`, whose `each` lacks it", inner.key, outer.key);
+            let hint = format!("indent `{}` as far as `each`", inner.key);
+            self.report(&join_key(at.path, &inner.key), inner.position, message, hint);
             return None;
         }
         match entries {
@@ -280,6 +287,11 @@ impl DialectCompiler<'_> {
             let holds = has_text == (*test == ValueTest::Has);
             return Some(if holds { CompiledCondition::Always } else { CompiledCondition::Never });
         }
+        if let Some((path, word)) = written.text.split_once(": ").filter(|(path, _)| is_place(path)) {
+            let hint = format!("write `when: {{{}: {word}}}`", quote_path(path));
+            self.report_at(at, "must be a path, without a value", hint);
+            return None;
+        }
         let source = self.compile_path(at, &written.text, scope)?;
         Some(CompiledCondition::Of(Condition { source, path: written.text.as_str().into(), test: test.clone() }))
     }
@@ -298,6 +310,15 @@ impl DialectCompiler<'_> {
                     words.push(ComparedWord::new(Json::string(&text)));
                 }
                 NodeValue::Scalar(word) => {
+                    if words.contains(&ComparedWord::new(literal_json(word))) {
+                        let message = format!("`{}` stands twice in this list", word.text);
+                        self.warn(
+                            &path,
+                            position_of(item),
+                            message,
+                            "remove it, or write the other value that is meant",
+                        );
+                    }
                     if is_pattern(&word.text) {
                         let message = format!("`{}` is compared as it is written: there are no patterns", word.text);
                         self.warn(&path, position_of(item), message, "write each value that it may have, as a list");
@@ -430,12 +451,8 @@ impl DialectCompiler<'_> {
             let mut sources = Vec::new();
             let first_place = self.places.len();
             for path in inside.split('|') {
-                if path.trim().is_empty() {
-                    self.report_at(
-                        at,
-                        "`{}` names no place",
-                        "write a path in the braces, such as `{choices[0].text}`",
-                    );
+                if let Some((message, hint)) = find_path_mistake(inside, path) {
+                    self.report_at(at, message, hint);
                     return None;
                 }
                 sources.push(self.compile_path(at, path, scope)?);

@@ -3,6 +3,8 @@
 mod first_attempts;
 mod request_places;
 mod typos;
+mod member_values;
+mod misread_lines;
 
 use super::DialectFile;
 
@@ -281,7 +283,11 @@ fn every_mistake_has_a_place_a_cause_and_a_way_out() {
             "add `from:",
         ),
         ("events: [{done: true, fail: {message: x}}]", "the rule has both `done` and `fail`", "keep the one"),
-        ("events: [{done: true}]\ntests: [{stream: x, events: {a: 1}}]", "`events` must be a list", "for each event"),
+        (
+            "events: [{done: true}]\ntests: [{stream: x, events: {a: 1}}]",
+            "tests[0].events: must be a list",
+            "for each event",
+        ),
         (
             "events: [{keep: {session: '{a}'}, done: true}]\ntests: [{stream: x, events: [], thread: {sesion: y}}]",
             "no rule keeps `sesion`",
@@ -349,11 +355,7 @@ fn every_mistake_has_a_place_a_cause_and_a_way_out() {
             "request.body.a.rules: must be a mapping, not empty",
             "when: {role: user}",
         ),
-        (
-            "events: [{done: true}]\ntests: [{stream: x, events: [{type: NO}]}]",
-            "which is no event of AG-UI",
-            "{type: …}",
-        ),
+        ("events: [{done: true}]\ntests: [{stream: x, events: [{type: NO}]}]", "AG-UI has no event `NO`", "use one of"),
         (
             "events: [{done: true}]\ntests: [{stream: x, events: [], keep: {a: 1}}]",
             "no rule keeps `a`",

@@ -88,3 +88,27 @@ pub(super) fn find_mistake(at: PlacedNode<'_>, entries: &[MapEntry]) -> Option<(
     }
     None
 }
+
+/// Returns the form of a list's elements that stands beside the object with `each`, and that object.
+pub(super) fn find_outdented_form(entries: &[MapEntry]) -> Option<(&MapEntry, &MapEntry)> {
+    let form = entries.iter().find(|entry| ["as", "rules"].contains(&entry.key.as_str()))?;
+    let has = |entry: &MapEntry, key: &str| entry.value.entry(key).is_some();
+    let outer = entries.iter().find(|entry| has(entry, "each") && !has(entry, "as") && !has(entry, "rules"))?;
+    Some((form, outer))
+}
+
+/// Finds a path in braces that is written as in another language.
+pub(super) fn find_path_mistake(inside: &str, path: &str) -> Option<(String, String)> {
+    let way_out = match path.trim() {
+        "" if inside.contains("||") => {
+            "write one `|` between places, of which the first with a value is used".to_owned()
+        }
+        "" => "write a path in the braces, such as `{choices[0].text}`".to_owned(),
+        path => {
+            let (place, default) = path.split_once(":-")?;
+            let message = "braces have no defaults, which are for variables".to_owned();
+            return Some((message, format!("write `{{from: \"{{{place}}}\", otherwise: {default}}}`")));
+        }
+    };
+    Some(("`{}` names no place".to_owned(), way_out))
+}

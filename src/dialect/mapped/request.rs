@@ -34,6 +34,12 @@ pub(crate) struct MappedRequest {
 }
 
 impl Mapping {
+    /// Returns whether the file has requests, but none for this one of AG-UI.
+    pub(crate) fn lacks_request(&self, input: &Json<'_>) -> bool {
+        let made = self.make_request(input, &ThreadState::default());
+        matches!(made, Err(RequestFault::Unsendable(reason)) if reason == NO_TEMPLATE)
+    }
+
     /// Makes the request from AG-UI's. Returns `None` if the file has no template for it. Fails with the reason if none
     /// of its templates is for this request, or a value cannot be sent.
     pub(crate) fn make_request(

@@ -9,6 +9,9 @@ use crate::event::{Json, JsonType, MemberKey, needs_no_escape};
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 
+/// Length of an escape, such as `\u0041`, which stands for at least one byte.
+const LONGEST_ESCAPE: usize = 6;
+
 /// Initial capacity for a text, enough for most ids.
 const USUAL_TEXT: usize = 64;
 
@@ -316,8 +319,14 @@ impl ComparedWord {
 /// Returns the position of the word that a value is.
 pub(super) fn find_word(words: &[ComparedWord], value: &Json<'_>) -> Option<usize> {
     let found = words.iter().position(|word| word.value.as_str() == value.as_str());
+    // A text that is longer than any way to write a word is none, and need not be read.
+    let may_be = |word: &ComparedWord| {
+        word.text()
+            .is_some_and(|text| value.as_str().len() <= text.len() * LONGEST_ESCAPE + Json::EMPTY_STRING.as_str().len())
+    };
     // Most texts have no escapes, and are then the same only if they are written alike.
-    found.or_else(|| if value.has_escapes() { find_text(words, &value.text()?) } else { None })
+    let is_read = || words.iter().any(may_be) && value.has_escapes();
+    found.or_else(|| if is_read() { find_text(words, &value.text()?) } else { None })
 }
 
 /// Returns the position of the word that is this text.
@@ -471,5 +480,21 @@ fn add_elements(list: &ValueSource, rules: &[ItemRule], scope: &ValueScope<'_>, 
         if lists.is_exceeded() {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::work::steps_of;
+
+    /// Many rules may compare a text to which a run appends with every frame.
+    #[test]
+    fn a_long_text_is_not_read_to_be_compared_with_short_words() {
+        let words = [ComparedWord::new(Json::string("done"))];
+        let long = Json::string(&"\n".repeat(100_000));
+        assert_eq!(steps_of(|| assert_eq!(find_word(&words, &long), None)), 0);
+        let escaped = Json::from_trusted(r#""\u0064\u006f\u006e\u0065""#);
+        assert_eq!(find_word(&words, &escaped), Some(0));
     }
 }

@@ -4,20 +4,20 @@
 use crate::config::dialect_file::DialectFile;
 
 /// Behind a name: rules, of which the last ends the run.
-fn file(rules: &str) -> String {
+pub(super) fn file(rules: &str) -> String {
     format!("name: acme\nevents:\n{rules}  - has: end\n    done: true\n")
 }
 
-fn request(body: &str) -> String {
+pub(super) fn request(body: &str) -> String {
     file("") + &format!("request: {{body: {{m: {body}}}}}\n")
 }
 
-fn example(rest: &str) -> String {
+pub(super) fn example(rest: &str) -> String {
     file("") + &format!("tests:\n  - name: a\n{rest}")
 }
 
 /// Asserts that each file has only the problem or warning whose place, message and hint begin so.
-fn assert_one_each(rows: &[(String, &str, &str)]) {
+pub(super) fn assert_one_each(rows: &[(String, &str, &str)]) {
     let mut failures = Vec::new();
     for (text, expected, hint) in rows {
         let found = match DialectFile::compile("f", text.as_bytes(), &|_| None) {
@@ -125,7 +125,7 @@ fn values_with_the_wrong_marks_name_the_right_ones() {
     ]);
 }
 
-fn assert_no_warning(text: &str) {
+pub(super) fn assert_no_warning(text: &str) {
     let compiled = DialectFile::compile("f", text.as_bytes(), &|_| None);
     assert!(compiled.as_ref().is_ok_and(|file| file.warnings.is_empty()), "{text}{compiled:?}");
 }

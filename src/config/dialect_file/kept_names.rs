@@ -1,0 +1,60 @@
+//! Names of the values that rules keep for others, and for later runs of the thread.
+
+use super::compiler::{DialectCompiler, events_of};
+use crate::config::problem::is_one_edit_off;
+use crate::config::spanned_tree::{MapEntry, NodeValue, TreeNode};
+
+/// Keys of a rule that set values.
+const NAME_KEYS: &[&str] = &["set", "append", "keep"];
+
+impl DialectCompiler<'_> {
+    /// Collects the names of values that rules set, which other rules may use before.
+    pub(super) fn collect_names(&mut self, root: &TreeNode) {
+        let Some(events) = events_of(root) else { return };
+        let rules = if let NodeValue::List(rules) = &events.value.value { rules.as_slice() } else { &[] };
+        self.lacks_names |= rules.is_empty();
+        for rule in rules {
+            // A misspelt key is not also one for each name that it sets.
+            if let NodeValue::Mapping(entries) = &rule.value {
+                let is_misspelt = |entry: &MapEntry| {
+                    NAME_KEYS.iter().any(|key| *key != entry.key && is_one_edit_off(&entry.key, key))
+                };
+                self.lacks_names |= entries.iter().any(is_misspelt);
+            }
+            for (key, is_thread) in [("set", false), ("append", false), ("keep", true)] {
+                let entries = match rule.entry(key).map(|entry| &entry.value.value) {
+                    Some(NodeValue::Mapping(entries)) => entries,
+                    other => {
+                        self.lacks_names |= other.is_some();
+                        continue;
+                    }
+                };
+                for entry in entries {
+                    let names = if is_thread { &mut self.mapping.thread_names } else { &mut self.mapping.run_names };
+                    if !names.iter().any(|name| **name == *entry.key) {
+                        names.push(entry.key.as_str().into());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Warns about values of the run that nothing reads.
+    pub(super) fn check_unread_names(&mut self, root: &TreeNode) {
+        let Some(NodeValue::List(rules)) = events_of(root).map(|events| &events.value.value) else { return };
+        for (index, name) in self.mapping.run_names.clone().iter().enumerate() {
+            let entries = rules.iter().enumerate().flat_map(|(at, rule)| {
+                let written = ["set", "append"].into_iter().filter_map(move |key| Some((key, rule.entry(key)?)));
+                written.filter_map(move |(key, entry)| {
+                    Some((format!("events[{at}].{key}.{name}"), entry.value.entry(name)?))
+                })
+            });
+            let first = entries.into_iter().next().filter(|_| !self.read_names.contains(&index));
+            if let Some((path, entry)) = first.filter(|_| self.problem_count() == 0) {
+                let hint =
+                    format!("use `{{@run.{name}}}` in a rule, or remove it; `keep` is for later runs of the thread");
+                self.warn(&path, entry.position, format!("nothing reads `@run.{name}`"), hint);
+            }
+        }
+    }
+}
