@@ -118,6 +118,23 @@ fn no_value_becomes_any_number_of_bytes() {
     }
 }
 
+/// Frames are small, and what the run keeps is not.
+#[test]
+fn a_long_value_is_not_used_with_any_number_of_frames() {
+    let rules = "- {has: a, append: {all: \"{a}\"}}\n- {has: t, set: {copy: \"{@run.all}\"}}\n";
+    let file = TempFile::new(&format!("name: acme\nevents:\n{rules}- {{has: end, done: true}}\n"));
+    let long = format!("data: {}\n\n", json!({"a": "x".repeat(1 << 20)})).repeat(4);
+    let translate = |frames: usize| {
+        let stream = format!("{long}{}data: {{\"end\":1}}\n\n", "data: {\"t\":1}\n\n".repeat(frames));
+        run(&["translate", "--from", utf8(file.path()), "--to", "ag-ui"], &stream)
+    };
+    let Printed { out, err, .. } = translate(20);
+    assert!(out.contains("RUN_FINISHED"), "{err}");
+    // 4 MiB of each frame.
+    let Printed { out, err, .. } = translate(320);
+    assert!(err.contains("or become too long") && out.contains("too_much_open"), "{err}");
+}
+
 #[test]
 fn check_recognises_dialect_files() {
     let file = TempFile::new(ACME);

@@ -132,7 +132,7 @@ impl DialectCompiler<'_> {
                 self.report_at(at, "must be an object", format!("write `{{{tag}: {word}}}`, with its other members"));
             }
             (ValueSchema::Object(object), ValueTemplate::Object(_), _) if !object.is_open => {
-                self.check_names(at, object)
+                self.check_names(at, object);
             }
             (ValueSchema::Object(_) | ValueSchema::OpenObject, value, _) if is_list(value) || is_plain(value) => {
                 self.report_at(at, "must be an object", "write its members: `{name: \"{PATH}\"}`");

@@ -427,6 +427,15 @@ impl DialectCompiler<'_> {
             let message = format!("`{written}` without braces is this text itself");
             self.warn(at.path, position_of(at.node), message, format!("write `${{{name}}}` for the variable"));
         }
+        if scope.has_item() && text.starts_with("item.") && is_place(&text) {
+            let message = format!("`{text}` without braces is this text itself");
+            self.warn(
+                at.path,
+                position_of(at.node),
+                message,
+                format!("write `\"{{@{text}}}\"` for the element's member"),
+            );
+        }
         let mut parts = Vec::new();
         let mut literal = String::new();
         let mut rest = text.as_str();

@@ -10,6 +10,7 @@
 mod path;
 mod answered_calls;
 mod message_reasoning;
+mod list_allowance;
 mod template;
 mod rule;
 mod rule_index;

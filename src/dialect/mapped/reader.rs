@@ -11,9 +11,10 @@
 //! Several calls may be open. An id that the agent does not give is made from the run's.
 
 use super::frame_trace::FrameTrace;
+use super::list_allowance::{ListAllowance, RunAllowance};
 use super::rule::{EmittedEvent, MappingRule, MemberTemplate, RuleEffect};
 use super::run_pieces::{RunPieces, TextKind};
-use super::template::{ListAllowance, ValueScope, ValueTemplate, has_value};
+use super::template::{ValueScope, ValueTemplate, has_value};
 use super::{CONVERSATION_GONE, Mapping, ThreadChange, ThreadState, ThreadValues};
 use crate::codec::json::{self, PathTree};
 use crate::dialect::CanonicalSink;
@@ -51,6 +52,7 @@ pub(crate) struct MappedReader {
     last_effects: FrameEffects,
     /// bytes of the values that the run keeps
     value_bytes: usize,
+    allowance: RunAllowance,
 }
 
 /// The values that rules read besides those of the frame.
@@ -129,6 +131,7 @@ impl MappedReader {
             trace: None,
             last_effects: FrameEffects::None,
             value_bytes: 0,
+            allowance: RunAllowance::default(),
         }
     }
 
@@ -170,9 +173,9 @@ impl MappedReader {
         self.value_bytes = values + finish;
     }
 
-    /// Returns whether the lists of the last frame have too many elements, or too much was made of it.
+    /// Returns whether the lists of the last frame have too many elements, or too much was made of it or of all frames.
     pub(crate) const fn has_excess(&self) -> bool {
-        self.values.lists.is_exceeded()
+        self.values.lists.is_exceeded() || self.allowance.is_exceeded()
     }
 
     /// Returns the type of the content that the last frame became, if the frame's delta was copied and nothing else
@@ -244,6 +247,7 @@ impl MappedReader {
         if !is_known {
             self.emit_unknown(frame, sink);
         }
+        self.allowance.add_frame(data.len(), &self.values.lists);
         if self.last_effects == FrameEffects::Other {
             self.count_value_bytes();
         }

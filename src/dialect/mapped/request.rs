@@ -1,9 +1,10 @@
 //! Makes the request of an agent whose dialect is described by a file.
 
 use super::answered_calls::AnsweredCalls;
+use super::list_allowance::ListAllowance;
 use super::message_reasoning::MessageReasoning;
 use super::request_target::RequestTarget;
-use super::template::{LeftOutElements, ListAllowance, ValueScope, join_text_parts};
+use super::template::{LeftOutElements, ValueScope, join_text_parts};
 use super::{Mapping, ThreadState};
 use crate::codec::json;
 use crate::event::{Field, Json, get, input};

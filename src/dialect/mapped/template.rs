@@ -1,6 +1,7 @@
 //! Values that a file dialect makes: literals with places for what a frame, a request or an earlier frame has.
 
 use super::answered_calls::AnsweredCalls;
+use super::list_allowance::ListAllowance;
 use super::message_reasoning::{MessageReasoning, find_reasoning_id};
 use super::path::find_value;
 use crate::codec::json::{self, JsonStep};
@@ -169,54 +170,6 @@ impl<'s> LeftOutElements<'s> {
         let is_lost = self.is_user_message_left_out.get() && !self.is_user_text_sent.get();
         let lost_reasoning = self.reasoning_ids.borrow().iter().filter(|id| !reasoning.is_sent(id)).count();
         self.count.get() + u64::from(is_lost) + lost_reasoning as u64
-    }
-}
-
-/// Limits the elements of all lists of a frame or a request, and what is copied into what is made. A file may put a
-/// long value into many places or into each element of a list, and may append a value to itself.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ListAllowance {
-    elements: Cell<usize>,
-    bytes: Cell<usize>,
-    is_exceeded: Cell<bool>,
-}
-
-/// Bytes that any frame or request may become.
-const ALLOWED_BYTES: usize = 16 << 20;
-
-/// Multiple of the length of a longer one.
-const ALLOWED_GROWTH: usize = 3;
-
-impl ListAllowance {
-    /// Creates that of a frame or request of this length.
-    pub(super) const fn new(length: usize) -> Self {
-        let bytes = ALLOWED_BYTES.saturating_add(length.saturating_mul(ALLOWED_GROWTH));
-        ListAllowance { elements: Cell::new(ELEMENTS_LIMIT), bytes: Cell::new(bytes), is_exceeded: Cell::new(false) }
-    }
-
-    pub(super) const fn is_exceeded(&self) -> bool {
-        self.is_exceeded.get()
-    }
-
-    /// Takes what is copied. Nothing more may be made once there was too much.
-    fn take_bytes(&self, bytes: usize) -> bool {
-        self.take(&self.bytes, bytes)
-    }
-
-    /// Takes the elements of a list apart, unless there are too many.
-    pub(super) fn elements<'l>(&self, list: &'l Json<'_>) -> Vec<Json<'l>> {
-        match self.take(&self.elements, json::count_elements(list)) {
-            true => json::parse_elements(list).unwrap_or_default(),
-            false => Vec::new(),
-        }
-    }
-
-    fn take(&self, from: &Cell<usize>, amount: usize) -> bool {
-        match from.get().checked_sub(amount) {
-            Some(left) => from.set(left),
-            None => self.is_exceeded.set(true),
-        }
-        !self.is_exceeded()
     }
 }
 

@@ -91,6 +91,11 @@ fn values_of_another_language_are_named() {
             "write `when: {\"@event\": tick}`",
         ),
         (
+            request("{each: tools, as: {title: item.name}}"),
+            "5:47: warning: request.body.m.as.title: `item.name` without braces is this text itself",
+            "write `\"{@item.name}\"`",
+        ),
+        (
             file("  - when: {a: [OK, OK]}\n    ignore: true\n"),
             "3:20: warning: events[0].when.a[1]: `OK` stands twice in this list",
             "remove it, or write the other value",
