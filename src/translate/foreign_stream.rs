@@ -141,7 +141,9 @@ pub(crate) fn apply_file(dialect: &'static Dialect, frames: &[NamedFrame]) -> Op
         let kind = reader.read_frame(event_line.as_deref(), data, &mut end);
         applied.read += 1;
         applied.known += usize::from(kind.is_some());
-        applied.has_visible_frame |= kind.is_some_and(|kind| kind != EventType::Raw);
+        // An error may be any text, which is that of any agent.
+        let is_any_text = kind == Some(EventType::RunError) && !data.trim_start().starts_with('{');
+        applied.has_visible_frame |= kind.is_some_and(|kind| kind != EventType::Raw) && !is_any_text;
         if end.has_ended {
             break;
         }
