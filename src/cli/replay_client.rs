@@ -11,7 +11,7 @@ use crate::config;
 use crate::inspect::RecordedRun;
 use crate::net::http_client::{HttpClient, HttpLimits};
 use bytes::Bytes;
-use http::{Request, header};
+use http::{Request, StatusCode, header};
 use serde_json::Value;
 use std::path::Path;
 use std::time::Duration;
@@ -99,15 +99,22 @@ async fn send(to: &str, request: Request<Bytes>, timeout: Duration) -> Result<By
     let response = response.map_err(|error| CliExit::Unavailable.failure(format_args!("{to}: {error}")))?;
     let status = response.status();
     if !status.is_success() {
-        let cause = describe_problem(response.body()).map_or_else(String::new, |problem| format!(": {problem}"));
-        let way_out = match status.as_u16() {
-            401 | 403 => "; give the credentials of a caller with --header",
-            404 => "; name the path of a route with --to",
-            _ => "",
-        };
-        return Err(CliExit::Problems.failure(format_args!("{to}: refused with {status}{cause}{way_out}")));
+        let refusal = describe_refusal(status, response.body());
+        return Err(CliExit::Problems.failure(format_args!("{to}: refused with {refusal}")));
     }
     Ok(response.into_body())
+}
+
+fn describe_refusal(status: StatusCode, body: &[u8]) -> String {
+    let way_out = match status.as_u16() {
+        401 | 403 => "; give the credentials of a caller with --header",
+        404 => "; name the path of a route with --to",
+        _ => "",
+    };
+    let cause = describe_problem(body).map_or_else(String::new, |problem| format!(": {problem}"));
+    // The way out continues the sentence.
+    let cause = if way_out.is_empty() { &cause } else { cause.trim_end_matches('.') };
+    format!("{status}{cause}{way_out}")
 }
 
 /// Returns what a problem document says of the cause and the way out.
@@ -139,5 +146,14 @@ mod tests {
         for other in ["{}", "<html>", r#"{"code":7}"#] {
             assert_eq!(describe_problem(other.as_bytes()), None);
         }
+    }
+
+    #[test]
+    fn the_way_out_continues_the_sentence() {
+        let problem = br#"{"code":"forbidden","detail":"No.","hint":"Use another."}"#;
+        let text = describe_refusal(StatusCode::FORBIDDEN, problem);
+        let way_out = "; give the credentials of a caller with --header";
+        assert_eq!(text, format!("403 Forbidden: forbidden: No. Use another{way_out}"));
+        assert_eq!(describe_refusal(StatusCode::CONFLICT, problem), "409 Conflict: forbidden: No. Use another.");
     }
 }

@@ -219,7 +219,11 @@ for (const route of ["plain", "hai"]) {
     await write(page, "delete it");
     await page.locator(".interrupt", { hasText: "Delete the file?" }).waitFor();
     if (route === "plain") assert.deepEqual(JSON.parse(await page.locator(".interrupt textarea").inputValue()), { approved: true });
+    await page.locator(".interrupt textarea").fill("{approved");
+    const warning = page.locator(".interrupt [role=status]");
+    assert.equal(await warning.textContent(), "This is no JSON: it is sent as a text, which the form of the answer may not allow.");
     await page.locator(".interrupt textarea").fill('{"approved": true}');
+    assert.equal(await warning.textContent(), "");
     await page.locator(".interrupt").getByRole("button", { name: "Answer" }).click();
     await says(page, 'answered: {"approved":true}');
     assert.equal(await page.locator(".interrupt").count(), 0);

@@ -75,12 +75,14 @@ export function interruptForm(interrupts, onanswer) {
   const fields = interrupts.map(({ id, reason, message, responseSchema }) => {
     const answer = element("textarea", { "aria-label": say("play.answer") });
     answer.value = responseSchema === undefined ? "" : JSON.stringify(exampleOf(responseSchema), null, 2);
+    const warning = element("p", { class: "loss", role: "status" });
+    answer.addEventListener("input", () => put(warning, responseSchema !== undefined && !isJson(answer.value) && say("play.no_json")));
     answer.rows = Math.min(12, Math.max(3, answer.value.split("\n").length + 1));
     const root = element("fieldset", {}, element("legend", {}, say("play.interrupt"), " ", element("code", {}, reason)),
       message !== undefined && element("p", {}, message),
       responseSchema !== undefined && element("details", {}, element("summary", {}, say("play.schema")),
         longText(JSON.stringify(responseSchema, null, 2))),
-      answer);
+      answer, warning);
     return { id, answer, root };
   });
   const answerAll = () => onanswer(fields.map(({ id, answer }) =>
@@ -113,10 +115,16 @@ export function callForm(calls, onanswer) {
  * @param {string} text
  */
 export function payloadOf(text) {
+  return isJson(text) ? JSON.parse(text) : text;
+}
+
+/** @param {string} text */
+function isJson(text) {
   try {
-    return JSON.parse(text);
+    JSON.parse(text);
+    return true;
   } catch {
-    return text;
+    return false;
   }
 }
 

@@ -1,5 +1,5 @@
 // The playground: writes to a route as one of its clients, and shows the conversation as a chat and as events.
-import { button, element, longText, onKeys, put, putChanged } from "./dom.mjs";
+import { button, element, longText, onKeys, put, putChanged, withCode } from "./dom.mjs";
 import { divided } from "./gateway_texts.mjs";
 import { failureOf, ownWordsOf, wordsOf } from "./gateway_words.mjs";
 import { readJson } from "./json_members.mjs";
@@ -197,7 +197,7 @@ function statusOf(store) {
   if (state !== "idle") parts.push(element("p", {}, `${say(`play.state.${state}`)} `,
     head !== undefined && `HTTP ${head.status}. `, received > 0 && say("play.events", { count: count(received) })));
   if (failure !== "") parts.push(element("p", { class: "loss" }, failureOf(new Error(failure))));
-  if (conversation.error !== "") parts.push(element("p", { class: "loss" }, `RUN_ERROR: ${wholly(conversation.error)}`));
+  if (conversation.error !== "") parts.push(element("p", { class: "loss" }, "RUN_ERROR: ", ...withCode(wholly(conversation.error))));
   if (text !== "" && head !== undefined && head.status >= 400) parts.push(refusalOf(text));
   const ids = head?.headers.filter(([name]) => name === "x-request-id").map(([, id]) => id) ?? [];
   const run = [...store.runs.values()].find((one) => ids.includes(one.request_id));
@@ -223,7 +223,7 @@ function refusalOf(text) {
   if (typeof problem?.code !== "string") return longText(text);
   const { known, own } = divided(String(problem.detail ?? problem.title ?? ""));
   return element("div", { class: "loss" }, element("b", {}, problem.code), " ",
-    ...(own === "" ? [known] : wordsOf(String(problem.title ?? ""))), " ",
+    ...(own === "" ? withCode(known) : wordsOf(String(problem.title ?? ""))), " ",
     element("i", {}, ...wordsOf(String(problem.hint ?? ""))),
     own !== "" && element("p", { class: "own-words" }, ...ownWordsOf(own)));
 }
