@@ -67,7 +67,7 @@ impl ListAllowance {
 
 /// Bytes that may be made of the frames of a run, however small they are: rules may use a long value that the run keeps
 /// with each frame.
-const RUN_BYTES: usize = 1 << 30;
+const RUN_BYTES: usize = 1024 << 20;
 
 /// Multiple of what the agent has sent.
 const RUN_GROWTH: usize = 16;
