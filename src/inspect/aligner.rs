@@ -129,7 +129,7 @@ impl RunAligner {
     fn push_cut_event(&mut self, at_ms: u64, is_broken: bool, rows: &mut Vec<AlignedRow>) {
         while let SseStep::Frame(frame) = self.frames.finish() {
             let cut = is_broken.then(|| find_cut(&frame));
-            let note = cut.map_or("the run ended within this event", note_cut);
+            let note = cut.map_or("the agent had not finished this event when the run ended", note_cut);
             let event = make_unfinished_event(&frame, self.agent);
             self.push_row(at_ms, Some(event), RowCause::Dropped, Some(note), rows);
             if let Some(row) = rows.last_mut() {
@@ -386,7 +386,7 @@ mod tests {
             (0, "upstream_reset", of_event),
             (1, "upstream_protocol", of_character),
             (0, "upstream_truncated", of_event),
-            (0, "upstream_idle", "the run ended within this event"),
+            (0, "upstream_idle", "the agent had not finished this event when the run ended"),
         ] {
             let mut aligner = RunAligner::new(&settings(side, side), ConversationState::default());
             let (read, mut rows) = (&event.as_bytes()[..event.len() - cut], Vec::new());

@@ -12,7 +12,7 @@ import en from "../../src/admin/page/messages.en.mjs";
 import { chooseLanguage, say } from "../../src/admin/page/messages.mjs";
 import zh from "../../src/admin/page/messages.zh.mjs";
 import { growth, parseMetrics, quantileOf, samplesOf, sumBy } from "../../src/admin/page/metrics.mjs";
-import { goldenCase, tarOf } from "../../src/admin/page/golden_case.mjs";
+import { goldenCase, isCase, tarOf } from "../../src/admin/page/golden_case.mjs";
 import { bytes, duration } from "../../src/admin/page/numbers.mjs";
 import { exampleOf, payloadOf } from "../../src/admin/page/playground_parts.mjs";
 import { filterInSlices, ROW_LANGUAGE, RowBook } from "../../src/admin/page/row_book.mjs";
@@ -364,6 +364,16 @@ test("makes a golden case with the ids of all cases, and the agent's bytes as th
   assert.equal(text("request/ag-ui-0.pin=0-0-42-to-hai.content=string/chat-a-R/input.json"), '{"threadId":"t1"}\n');
   const list = execFileSync("tar", ["tf", "-"], { input: tarOf(files) }).toString().trim().split("\n");
   assert.deepEqual(list, Object.keys(files));
+});
+
+test("makes a golden case only of a whole stream of text", () => {
+  const rows = [{ agent: null }, { agent: { type: "RUN_STARTED" } }];
+  assert.equal(isCase({ missed_bytes: 0 }, { rows, cut: null }), true);
+  assert.equal(isCase({ missed_bytes: 0 }, { rows, cut: { cut_within: "event" } }), true);
+  assert.equal(isCase({ missed_bytes: 0 }, { rows, cut: { cut_within: "character" } }), false);
+  assert.equal(isCase({ missed_bytes: 1 }, { rows, cut: null }), false);
+  // Of a refused request, and of an agent that answers with an error.
+  assert.equal(isCase({ missed_bytes: 0 }, { rows: rows.slice(0, 1), cut: null }), false);
 });
 
 test("reports without data if only events are recorded, and lets no data end its block", () => {

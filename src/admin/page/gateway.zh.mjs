@@ -347,7 +347,7 @@ export default {
   "a byte order mark (U+FEFF) stands before the JSON, which is no event for that reason: remove the mark from what writes the agent's events":
     "JSON 之前有字节顺序标记（U+FEFF），因此不是事件：请在写出智能体事件的代码中去掉该标记",
   "the agent's stream was cut within this event": "智能体的流在此事件中间被截断",
-  "the run ended within this event": "运行在此事件中间结束",
+  "the agent had not finished this event when the run ended": "运行结束时，智能体尚未发完此事件",
   "the agent's stream was cut within a character of this event": "智能体的流在此事件的一个字符中间被截断",
   "the inspector kept nothing of the agent's next {} bytes: {}": "检查器没有保留智能体接下来的 {} 字节：{}",
   "a limit of `inspect` was reached": "已达到 `inspect` 的限制",

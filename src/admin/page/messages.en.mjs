@@ -241,7 +241,7 @@ export default {
   "why.end": "The agent's body ended here.",
   "why.disconnect": "The client closed the connection here, before the run ended.",
   "why.mark": "No event: a remark of the gateway about the stream.",
-  "why.unrecorded": "The recording ends here. What the client got of this event, and what followed it, is not recorded; the run itself went on.",
+  "why.unrecorded": "The recording ends here. What the client got of this event, and what followed it, is not recorded.",
   "change.same": "same",
   "change.changed": "changed",
   "change.added": "added",

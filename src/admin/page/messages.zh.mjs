@@ -242,7 +242,7 @@ export default {
   "why.end": "智能体的正文在此结束。",
   "why.disconnect": "客户端在此关闭了连接，运行尚未结束。",
   "why.mark": "不是事件：网关对该流的备注。",
-  "why.unrecorded": "记录到此为止。客户端收到了此事件的什么，以及其后的内容，都没有记录；运行本身继续进行。",
+  "why.unrecorded": "记录到此为止。客户端收到了此事件的什么，以及其后的内容，都没有记录。",
   "change.same": "相同",
   "change.changed": "有改动",
   "change.added": "新增",

@@ -5,7 +5,7 @@ import { button, element, onKeys, put, putChanged, withCode } from "./dom.mjs";
 import { filterBox } from "./filter_box.mjs";
 import { parseFilter } from "./filter.mjs";
 import { failureOf, ownWordsOf, wordsOf } from "./gateway_words.mjs";
-import { goldenCase, tarOf } from "./golden_case.mjs";
+import { goldenCase, isCase, tarOf } from "./golden_case.mjs";
 import { say, sayName } from "./messages.mjs";
 import { bytes, clock, count, duration } from "./numbers.mjs";
 import { filterInSlices, ROW_LANGUAGE, RowBook } from "./row_book.mjs";
@@ -352,7 +352,7 @@ class RunView {
         { class: "buttons" },
         button(say("take.curl"), () => this.#copyCurl(), { key: "c", disabled: run.requests.client === null }),
         button(say("take.recording"), () => this.#saveRecording(), { key: "d" }),
-        button(say("take.golden"), () => this.#saveGolden(), { key: "o", disabled: !this.#isCase() }),
+        button(say("take.golden"), () => this.#saveGolden(), { key: "o", disabled: !isCase(this.run, this.#book) }),
         button(say("take.report"), () => this.#copyReport(), { key: "b" }),
       ),
     );
@@ -467,13 +467,9 @@ class RunView {
     return this.#save(async (recording) => saveFile(`run-${this.run.id}.ndjson`, await recording.blob()));
   }
 
-  /** Returns whether the run makes a golden case: a refused one has no stream, and half a character is no text. */
-  #isCase() {
-    return this.run.outcome !== "refused" && this.#book.cut?.cut_within !== "character";
-  }
 
   async #saveGolden() {
-    if (!this.#isCase()) return;
+    if (!isCase(this.run, this.#book)) return;
     await this.#save(async (recording) => {
       const files = goldenCase(await recording.text(), this.#book);
       saveFile(`golden-${this.run.id}.tar`, new Blob([tarOf(files)], { type: "application/x-tar" }));
