@@ -50,8 +50,8 @@ export const RUN_LANGUAGE = {
     request: { texts: ({ request_id: id }) => [id] },
     type: { texts: ({ types }) => types, forRows: true },
   },
-  freeTexts: ({ route, caller, thread_id, run_id, request_id, code, message }) =>
-    [route, caller, thread_id, run_id, request_id, code, message],
+  freeTexts: ({ id, route, caller, thread_id, run_id, request_id, code, message, repair_names: repairs = [], loss_names: losses = [] }) =>
+    [`#${id}`, route, caller, thread_id, run_id, request_id, code, message, ...repairs, ...losses],
 };
 
 /**
