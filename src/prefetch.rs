@@ -18,8 +18,10 @@ pub(crate) fn prefetch<T: ?Sized>(value: &T) {
 #[cfg_attr(target_arch = "x86_64", expect(unsafe_code, reason = "the instruction takes an address"))]
 pub(crate) fn prefetch_start<T: ?Sized>(value: &T, length: usize) {
     let start = std::ptr::from_ref(value).cast::<i8>();
-    for offset in (0..size_of_val(value).min(length)).step_by(LINE) {
-        let line = start.wrapping_add(offset);
+    // The value may begin within a line.
+    let before = start.addr() % LINE;
+    for offset in (0..before + size_of_val(value).min(length)).step_by(LINE) {
+        let line = start.wrapping_sub(before).wrapping_add(offset);
         #[cfg(target_arch = "x86_64")]
         // SAFETY: "a hint", which changes nothing that the program sees, and fails at no address.
         unsafe {

@@ -192,8 +192,6 @@ pub(super) struct CaptureLog {
     pub(super) facts: RunFacts,
     pub(super) types: SeenTypes,
     silence: AgentSilence,
-    /// true while something may come behind the end
-    pub(super) reads_on: bool,
     /// when the last step was, since the run began
     last_step_ms: u64,
     /// increases with every change
@@ -299,12 +297,6 @@ impl CapturedRun {
 
     pub(crate) fn is_ended(&self) -> bool {
         self.log.lock().facts.end.is_some()
-    }
-
-    /// Returns whether the run has ended, and nothing comes behind its end.
-    pub(super) fn is_complete(&self) -> bool {
-        let log = self.log.lock();
-        log.facts.end.is_some() && !log.reads_on
     }
 
     /// Returns the bytes that are kept of the agent, and those that are not.

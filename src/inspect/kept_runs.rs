@@ -181,7 +181,7 @@ impl KeptRuns {
     /// Returns why no run with this number is kept.
     pub(super) fn explain_missing(&self, id: u64) -> MissingRun {
         let index = self.index.lock();
-        if id > index.last_id {
+        if id == 0 || id > index.last_id {
             return MissingRun::NotYet(index.last_id);
         }
         MissingRun::Evicted(index.evicted.iter().find(|evicted| evicted.id == id).map(|evicted| evicted.bound))

@@ -23,11 +23,13 @@ pub(crate) struct RunCapture {
     is_withheld: AtomicBool,
     /// copied to the run with its next facts, so that a write locks the log once
     types: SeenTypes,
+    end: Option<RunEnd>,
 }
 
 impl RunCapture {
     pub(super) fn new(run: Arc<CapturedRun>, kept: Arc<KeptRuns>, redactor: Option<BodyRedactor>) -> RunCapture {
-        RunCapture { run, kept, redactor, is_withheld: AtomicBool::new(false), types: SeenTypes::default() }
+        let is_withheld = AtomicBool::new(false);
+        RunCapture { run, kept, redactor, is_withheld, types: SeenTypes::default(), end: None }
     }
 
     pub(crate) fn timeline(&self) -> Arc<RunTimeline> {
@@ -85,20 +87,15 @@ impl RunCapture {
         self.types.add(report.client, &report.events_written);
     }
 
-    /// Replaces everything but the end, which [`RunCapture::record_end`] sets.
     pub(crate) fn update_facts(&self, facts: RunFacts) {
         let mut log = self.run.log.lock();
         self.run.add_types(&mut log, &self.types, || self.kept.evict_for_memory());
-        let end = log.facts.end.take();
-        log.facts = RunFacts { end, ..facts };
+        log.facts = facts;
         log.version += 1;
     }
 
-    /// Announces what the agent sends behind the end, until this is dropped, and returns the facts as of the end.
-    pub(crate) fn start_late_reads(&mut self) -> RunFacts {
-        let mut log = self.run.log.lock();
-        log.reads_on = true;
-        log.facts.clone()
+    pub(crate) fn run_facts(&self) -> RunFacts {
+        self.run.facts()
     }
 
     /// Records how the agent refused the request, as far as the bounds allow it.
@@ -106,26 +103,26 @@ impl RunCapture {
         self.run.add_refusal(answer, || self.kept.evict_for_memory());
     }
 
-    /// Records the end; only the first counts.
-    pub(crate) fn record_end(&self, outcome: &'static str, code: Option<String>, message: Option<String>) {
+    /// Prepares the end, which counts when this is dropped: the agent may send something after it.
+    pub(crate) fn prepare_end(&mut self, outcome: &'static str, code: Option<String>, message: Option<String>) {
         let duration = self.run.head.started_at.elapsed();
-        let mut log = self.run.log.lock();
-        log.version += 1;
-        if log.facts.end.is_some() {
-            return;
-        }
-        log.facts.end = Some(RunEnd { outcome, code, message, duration });
-        drop(log);
-        self.kept.add_ended(&self.run, outcome, self.run.head.started_at + duration);
+        self.end.get_or_insert(RunEnd { outcome, code, message, duration });
+    }
+
+    pub(crate) fn record_end(mut self, outcome: &'static str, code: Option<String>, message: Option<String>) {
+        self.prepare_end(outcome, code, message);
     }
 }
 
 impl Drop for RunCapture {
     fn drop(&mut self) {
-        // A run that records its end does so before this.
-        self.record_end("drained", None, None);
+        self.prepare_end("drained", None, None);
+        let Some(end) = self.end.take() else { return };
+        let (outcome, duration) = (end.outcome, end.duration);
         let mut log = self.run.log.lock();
-        log.reads_on = false;
+        log.facts.end = Some(end);
         log.version += 1;
+        drop(log);
+        self.kept.add_ended(&self.run, outcome, self.run.head.started_at + duration);
     }
 }

@@ -45,12 +45,12 @@ impl RunReader {
     pub(crate) fn next(&mut self) -> ReaderStep {
         let Some(run) = self.run.upgrade() else { return ReaderStep::Evicted };
         // Before the batch, since a run that has ended adds nothing.
-        let is_complete = run.is_complete();
+        let is_ended = run.is_ended();
         let mut rows = Vec::new();
         // A batch may lie within a large event, and completes none.
         while rows.is_empty() {
             let batch = run.copy_batch(&mut self.read);
-            if batch.is_empty() && !is_complete {
+            if batch.is_empty() && !is_ended {
                 break;
             }
             if batch.is_empty() {

@@ -141,7 +141,7 @@ fn record(is_kept: bool) -> (Vec<u8>, Vec<u8>) {
     let mut recorder = RunRecorder::new(&run);
     let mut recording = recorder.next_lines().expect("a head");
     if !is_kept {
-        drop((store, capture, run));
+        drop((store, run));
     }
     while let Some(lines) = recorder.next_lines() {
         recording.extend_from_slice(&lines);
@@ -438,6 +438,19 @@ fn protobuf_that_cannot_be_redacted_is_named_as_the_cause() {
 }
 
 #[tokio::test]
+async fn a_run_is_in_progress_until_nothing_comes_after_its_end() {
+    let store = store();
+    let mut capture = begin(&store, "chat");
+    capture.prepare_end("finished", None, None);
+    // More than all runs may have: it must not evict itself.
+    read(&capture, 2 * BYTES);
+    let run = store.find(1).expect("kept");
+    assert!(!run.is_ended() && run.kept_and_missed().1 > 0);
+    drop(capture);
+    assert!(run.is_ended());
+}
+
+#[tokio::test]
 async fn an_evicted_run_gives_its_memory_to_the_next_one_before_it_is_freed() {
     let store = store();
     let large = begin(&store, "chat");
@@ -449,6 +462,6 @@ async fn an_evicted_run_gives_its_memory_to_the_next_one_before_it_is_freed() {
     read(&next, BYTES * 3 / 4);
     assert_eq!((ids(&store), store.find(2).expect("kept").kept_and_missed().1), (vec![2], 0));
     let used = store.used_bytes();
-    drop((large, evicted));
+    drop(evicted);
     assert_eq!(store.used_bytes(), used);
 }

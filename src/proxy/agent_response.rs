@@ -242,10 +242,13 @@ fn describe_fields(
         format!("WWW-Authenticate: {} {parameters}", mask_secrets(scheme, CHALLENGE_LIMIT)).trim_end().to_owned()
     });
     let retry_after = retry_after.map(|time| format!("Retry-After: {}", mask_secrets(time, CHALLENGE_LIMIT)));
-    // A query often has a token, or where the login shall return to.
+    // A query or fragment often has a token, or where the login shall return to.
     let location = header_text(headers, header::LOCATION).filter(|_| status.is_redirection()).map(|location| {
-        let (place, query) = location.split_once('?').map_or((&*location, ""), |(place, _)| (place, "?***"));
-        format!("Location: {}{query}", mask_secrets(&policy.redact(place), CHALLENGE_LIMIT))
+        let (place, rest) = location.find(['?', '#']).map_or((&*location, ""), |at| (&location[..at], "?***"));
+        // So may a user's name and password before the host.
+        let place =
+            place.split_once("//").map_or(place, |(_, host)| host.rsplit_once('@').map_or(place, |(_, host)| host));
+        format!("Location: {}{rest}", mask_secrets(&policy.redact(place), CHALLENGE_LIMIT))
     });
     let fields: Vec<_> = challenge.into_iter().chain(retry_after).chain(location).collect();
     if fields.is_empty() { String::new() } else { format!(" ({})", fields.join("; ")) }

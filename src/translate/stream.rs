@@ -176,6 +176,10 @@ impl Stream {
         self.follower = Some(Box::new(StreamFollower::new(run_id)));
     }
 
+    pub(crate) fn follows_run(&self) -> bool {
+        self.follower.is_some()
+    }
+
     /// Returns the last frame's `id`, from which to resume a [followed](Stream::follow_run) stream.
     pub(crate) fn last_id(&self) -> Option<&str> {
         self.follower.as_ref().and_then(|follow| follow.last_id())

@@ -368,12 +368,13 @@ test("makes a golden case with the ids of all cases, and the agent's bytes as th
 
 test("makes a golden case only of a whole stream of text", () => {
   const rows = [{ agent: null }, { agent: { type: "RUN_STARTED" } }];
-  assert.equal(isCase({ missed_bytes: 0 }, { rows, cut: null }), true);
-  assert.equal(isCase({ missed_bytes: 0 }, { rows, cut: { cut_within: "event" } }), true);
-  assert.equal(isCase({ missed_bytes: 0 }, { rows, cut: { cut_within: "character" } }), false);
-  assert.equal(isCase({ missed_bytes: 1 }, { rows, cut: null }), false);
+  assert.equal(isCase({ state: "ended", missed_bytes: 0 }, { rows, cut: null }), true);
+  assert.equal(isCase({ state: "ended", missed_bytes: 0 }, { rows, cut: { cut_within: "event" } }), true);
+  assert.equal(isCase({ state: "ended", missed_bytes: 0 }, { rows, cut: { cut_within: "character" } }), false);
+  assert.equal(isCase({ state: "ended", missed_bytes: 1 }, { rows, cut: null }), false);
+  assert.equal(isCase({ state: "running", missed_bytes: 0 }, { rows, cut: null }), false);
   // Of a refused request, and of an agent that answers with an error.
-  assert.equal(isCase({ missed_bytes: 0 }, { rows: rows.slice(0, 1), cut: null }), false);
+  assert.equal(isCase({ state: "ended", missed_bytes: 0 }, { rows: rows.slice(0, 1), cut: null }), false);
 });
 
 test("reports without data if only events are recorded, and lets no data end its block", () => {

@@ -24,11 +24,11 @@ export function folderOf(dialect) {
 
 /**
  * Returns whether a run makes a case: it needs a whole stream of the agent, and half a character is no text.
- * @param {{ missed_bytes: number }} run
+ * @param {{ state: string, missed_bytes: number }} run
  * @param {{ rows: { agent: unknown }[], cut?: { cut_within?: string | null } | null }} book
  */
 export function isCase(run, { rows, cut }) {
-  return run.missed_bytes === 0 && rows.some(({ agent }) => agent !== null) && cut?.cut_within !== "character";
+  return run.state === "ended" && run.missed_bytes === 0 && rows.some(({ agent }) => agent !== null) && cut?.cut_within !== "character";
 }
 
 /**

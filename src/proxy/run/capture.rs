@@ -70,9 +70,9 @@ impl OptionalCapture {
         });
     }
 
-    pub(super) fn end(&self, record: &RunRecord, outcome: RunOutcome, rejection: Option<&Rejection>) {
-        let Some(capture) = &self.0 else { return };
+    pub(super) fn end(&mut self, record: &RunRecord, outcome: RunOutcome, rejection: Option<&Rejection>) {
         self.update(record);
+        let Some(capture) = &mut self.0 else { return };
         let agent_error = record.summary.agent_error.as_deref();
         let (code, message) = match (rejection, agent_error) {
             // Only dialects are in this cause, and the way out is the operator's.
@@ -93,6 +93,6 @@ impl OptionalCapture {
             capture.timeline().record("responded", Some(answer.to_owned()));
             capture.record_refusal(answer);
         }
-        capture.record_end(outcome.label(), code, message);
+        capture.prepare_end(outcome.label(), code, message);
     }
 }

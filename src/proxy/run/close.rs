@@ -75,10 +75,10 @@ impl RunTask {
         self.context.record.summary.reader_count = self.output.reader_count();
         self.capture.end(&self.context.record, outcome, rejection.as_ref());
         self.context.record.close(outcome, rejection.as_ref());
-        let RunTask { output, capture, stream, context, .. } = *self;
+        let RunTask { output, capture, stream, context, memory, .. } = *self;
         let RunContext { lifecycle, slow_clients, caller_key, cluster, connector, .. } = context;
         if let Some(session) = session {
-            let late = LateEvents::new(capture, stream);
+            let late = LateEvents::new(capture, stream, memory);
             tokio::spawn(async move { release_session(session, late, &cluster, &connector).await });
         }
         ClosedRun { output, lifecycle, slow_clients, caller: caller_key }

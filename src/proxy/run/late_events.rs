@@ -1,7 +1,10 @@
-//! Reads what an agent sends behind the end of its run, for the run's capture: whoever looks for the cause of a
-//! difference sees that the agent went on. Metrics and logs are without it, since nothing else waits for it.
+//! Reads the rest of an agent's body after the end of its run, so that the connection can be used again.
+//!
+//! A captured run keeps what comes: whoever looks for the cause of a difference sees that the agent went on. Until then
+//! the capture counts as running. Metrics and logs are without it, since nothing else waits for it.
 
 use super::super::deadlines::now_millis;
+use super::super::run_memory::RunMemoryShare;
 use super::super::upstream::{Cluster, Connector, Session};
 use super::OptionalCapture;
 use crate::error::Rejection;
@@ -11,12 +14,14 @@ use crate::translate::Stream;
 use std::time::Duration;
 
 /// Time and bytes that are read after the agent's terminal event.
-const DISCARD_TIMEOUT: Duration = Duration::from_secs(1);
-const DISCARD_LIMIT: usize = 64 << 10;
+const REST_TIMEOUT: Duration = Duration::from_secs(1);
+const REST_LIMIT: usize = 64 << 10;
 
 pub(super) struct LateEvents {
     capture: Box<RunCapture>,
     stream: Stream,
+    /// of the stream
+    _memory: RunMemoryShare,
     /// as of the end
     facts: RunFacts,
     bytes: u64,
@@ -24,11 +29,11 @@ pub(super) struct LateEvents {
 }
 
 impl LateEvents {
-    /// Continues the capture of a run that has ended, if it has one.
-    pub(super) fn new(capture: OptionalCapture, stream: Stream) -> Option<LateEvents> {
-        let mut capture = capture.0?;
-        let facts = capture.start_late_reads();
-        Some(LateEvents { capture, stream, facts, bytes: 0, out: Vec::new() })
+    /// Continues the capture of a run that has ended, if it has one. A body of several runs may go on with the next.
+    pub(super) fn new(capture: OptionalCapture, stream: Stream, memory: RunMemoryShare) -> Option<LateEvents> {
+        let capture = capture.0.filter(|_| !stream.follows_run())?;
+        let facts = capture.run_facts();
+        Some(LateEvents { capture, stream, _memory: memory, facts, bytes: 0, out: Vec::new() })
     }
 
     fn read(&mut self, bytes: &[u8]) {
@@ -50,8 +55,6 @@ impl LateEvents {
     }
 }
 
-/// Reads the rest of the body, so that the connection can be used again. Only the capture of a run keeps something of
-/// it.
 pub(super) async fn release_session(
     mut session: Box<Session>,
     mut late: Option<LateEvents>,
@@ -59,7 +62,7 @@ pub(super) async fn release_session(
     connector: &Connector,
 ) {
     let rest = async {
-        let mut left = DISCARD_LIMIT;
+        let mut left = REST_LIMIT;
         while session
             .read_body(|bytes| {
                 left = left.saturating_sub(bytes.len());
@@ -73,10 +76,10 @@ pub(super) async fn release_session(
         }
         Ok::<bool, Box<Rejection>>(true)
     };
-    let is_read = matches!(tokio::time::timeout(DISCARD_TIMEOUT, rest).await, Ok(Ok(true)));
+    let is_read = matches!(tokio::time::timeout(REST_TIMEOUT, rest).await, Ok(Ok(true)));
     drop(late);
     if is_read {
         // Closing over TLS waits for an agent that may not read.
-        let _ = tokio::time::timeout(DISCARD_TIMEOUT, cluster.release(connector, session)).await;
+        let _ = tokio::time::timeout(REST_TIMEOUT, cluster.release(connector, session)).await;
     }
 }
