@@ -420,6 +420,23 @@ async fn a_cut_frame_does_not_reach_the_client() {
     }
 }
 
+/// The last frame lacks its blank line, but an event without data is no cut one.
+#[tokio::test]
+async fn a_last_frame_without_a_blank_line_may_have_no_data() {
+    let file = TempFile::new(
+        "name: acme\nevents:\n  - when: {\"@event\": word}\n    emit: {type: TEXT_MESSAGE_CHUNK, delta: \"{@data}\"}\n  \
+         - when: {\"@event\": over}\n    done: true\n",
+    );
+    let top = format!("dialect_files: [{}]", file.path().display());
+    let agent = Agent::with_response(format!("{HEAD}event: word\ndata: hello\n\nevent: over\ndata:\n"));
+    let routes =
+        format!("routes:\n  - {{name: run, path: /run, client: ag-ui, agent: acme, upstream: \"{}\"}}\n", agent.url());
+    let gateway = Gateway::start(Setup { top: &top, routes: &routes, ..Setup::default() }).await;
+    let answer = send_request(gateway.data, post("/run", "", INPUT)).await;
+    let events = ["RUN_STARTED", "TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END", "RUN_FINISHED"];
+    sse::assert_succeeded(&answer, &events);
+}
+
 #[tokio::test]
 async fn a_changed_file_is_loaded() {
     let agent =
