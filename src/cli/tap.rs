@@ -41,7 +41,8 @@ const AFTER_HELP: &str = "\
 Shows runs that begin from now on, on routes that are captured: `inspect` of the configuration, `diglot inspect on`, or \
 --on. Each row is an event of the agent on the left, what the client was sent because of it on the right, and the cause \
 between them: same, changed, split (several events), held (part of a later event), dropped, gateway (made by the gateway), \
-end (of the agent's stream), disconnect (the client closed the connection), mark (neither side sent anything). A refused request is a run without rows.
+end (of the agent's stream), disconnect (the client closed the connection), mark (neither side sent anything), \
+unrecorded (the rest is not kept). A refused request is a run without rows.
 
 --format json prints lines of {\"run\": ...} when a run began and ended, and {\"id\": of the run, \"row\": ...}. What was \
 evicted before tap read it, such as for a slow reader, is {\"missed_runs\": number}, or for the rest of a run {\"id\": of \

@@ -581,10 +581,10 @@ test("names another run behind the end before that the run finished", () => {
     book.add([{ ...[...rowsOf(1)][0], n: 4, agent: { type, data: "{}" }, client: [], canonical: [], cause: "dropped", losses: [{ label: "after_terminal", help: "late" }] }]);
     return verdictOf({ ...summaryOf(1, NOW), outcome: "finished" }, book).map(({ level, text, row }) => [level, text, row]);
   };
-  assert.deepEqual(texts("RUN_STARTED")[0], ["bad", "The agent began another run behind RUN_FINISHED (row 4): the client got nothing of it.", 4]);
+  assert.deepEqual(texts("RUN_STARTED")[0], ["bad", "The agent began another run after RUN_FINISHED (row 4): the client got nothing of it.", 4]);
   assert.match(texts("RUN_STARTED")[1][1], /^Lost 1 ×, after_terminal/);
   assert.match(texts("RUN_STARTED")[2][1], /^The run finished\./);
-  assert.deepEqual(texts("TEXT_MESSAGE_END")[0], ["bad", "The agent went on behind its end of the run, with 1 event from row 4 on: the client got nothing of it.", 4]);
+  assert.deepEqual(texts("TEXT_MESSAGE_END")[0], ["bad", "The agent went on after its end of the run, with 1 event from row 4 on: the client got nothing of it.", 4]);
 });
 
 test("names what the agent never ended, and before that the run finished", () => {

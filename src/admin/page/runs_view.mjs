@@ -79,6 +79,7 @@ const COLUMNS = [
   { name: "losses", by: (run) => run.losses, text: (run) => count(run.losses), isNumber: true },
 ];
 
+/** Characters of the reason in a row. */
 const MOST_OF_CAUSE = 160;
 /** A silence that a person takes for a failure. */
 const SILENCE_SIGN = "\u25d4";

@@ -21,7 +21,7 @@ const MOST_OF_A_KIND = 3;
 const TRUNCATED = "upstream_truncated";
 /** The loss of an event whose line begins with a byte order mark. */
 const MARKED = "marked_line";
-/** The loss of an event behind the end of the run. */
+/** The loss of an event after the end of the run. */
 const LATE = "after_terminal";
 /** A silence of the agent that is marked in the list of runs. */
 export const LONG_SILENCE_MS = 5_000;

@@ -47,7 +47,7 @@ pub(super) struct RunCounts {
     lost_end: Option<u64>,
     /// the row in which the agent began another run
     next_run: Option<u64>,
-    /// the row in which the agent went on behind its end
+    /// the row in which the agent went on after its end
     late: Option<u64>,
     /// bytes and type of the largest event of the agent
     largest: (usize, String),
@@ -229,10 +229,10 @@ impl RunCounts {
         let end = EventType::RunFinished.wire();
         Some(match (self.next_run, self.late) {
             (Some(n), _) => {
-                format!("the agent began another run behind {end} (row {n}): the client got nothing of it")
+                format!("the agent began another run after {end} (row {n}): the client got nothing of it")
             }
             (None, n) => format!(
-                "the agent went on behind its end of the run, with {} from row {} on: the client got nothing of it",
+                "the agent went on after its end of the run, with {} from row {} on: the client got nothing of it",
                 with_plural(*count, "event"),
                 n.unwrap_or_default()
             ),

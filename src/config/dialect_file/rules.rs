@@ -185,7 +185,11 @@ impl DialectCompiler<'_> {
                     let path = join_key(at.path, key);
                     let at = PlacedNode { node: &entry.value, path: &path };
                     let value = self.compile_value(at, scope);
-                    self.add_constant(at, value.as_ref());
+                    // A code is often a word, which another frame may have as the name of a member.
+                    let is_path = |text: &str| text == key || text.contains('.');
+                    if key != "code" || matches!(&at.node.value, NodeValue::Scalar(text) if is_path(&text.text)) {
+                        self.add_constant(at, value.as_ref());
+                    }
                     value
                 };
                 effects.push(RuleEffect::Fail { message: part("message"), code: part("code") });

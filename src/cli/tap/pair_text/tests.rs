@@ -176,9 +176,9 @@ fn the_end_names_a_byte_order_mark_and_a_second_run_before_what_follows_from_the
     assert!(lines[0].ends_with("Run it again; see its log."), "{lines:?}");
     let late = [lost(6, "RUN_STARTED", "after_terminal"), lost(7, "TEXT", "after_terminal")];
     let another =
-        "#0 finished after 0ms: the agent began another run behind RUN_FINISHED (row 6): the client got nothing of it";
+        "#0 finished after 0ms: the agent began another run after RUN_FINISHED (row 6): the client got nothing of it";
     assert_eq!(end(&late, None), [another, "     lost after_terminal ×2: Why."]);
-    let late_text = "#0 finished after 0ms: the agent went on behind its end of the run, with 1 event from row 7 on: the client got nothing of it";
+    let late_text = "#0 finished after 0ms: the agent went on after its end of the run, with 1 event from row 7 on: the client got nothing of it";
     assert_eq!(end(&late[1..], None), [late_text, "     lost after_terminal ×1: Why."]);
     // What a client lacks for another reason, unless it is carried.
     let start = "#0 finished after 0ms: lost second_start ×1: Why.";

@@ -280,6 +280,11 @@ fn what_is_probably_not_meant_is_a_warning() {
         ),
         (constant("emit: {type: TEXT_MESSAGE_CHUNK, content: a.txt}"), "events[0].emit.content: `a.txt` is always"),
         (constant("fail: {message: txt}"), "4:21: warning: events[0].fail.message: `txt` is always this text"),
+        (constant("fail: {message: x, code: txt}"), ""),
+        (
+            constant("fail: {message: x, code: a.txt}"),
+            "4:30: warning: events[0].fail.code: `a.txt` is always this text",
+        ),
         (constant("keep: {id: txt}"), "4:16: warning: events[0].keep.id: `txt` is always this text, although frames"),
         (constant("emit: {type: TEXT_MESSAGE_CHUNK, delta: Hi}"), ""),
         (constant("emit: {type: TEXT_MESSAGE_CHUNK, delta: \"{a.txt}\"}"), ""),
