@@ -263,7 +263,7 @@ impl Stream {
         stages.retained_bytes = None;
         let mut sink = stages.pipe(now, out);
         frames.finish(&mut |frame| match json::parse_open_object(frame.data) {
-            Err(_) if !over && reader.drops_cut_frame(&frame) => Ok(()),
+            Err(_) if !over && reader.drops_cut_frame(frame.event_line, frame.data) => Ok(()),
             _ => sink.follow_frame(follow, reader, frame),
         })?;
         sink.report().count_loss_times(EventLoss::MarkedLine, frames.take_marked_lines());

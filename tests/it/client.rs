@@ -115,13 +115,13 @@ async fn applies_backpressure_for_a_client_that_does_not_read() {
         vec![Step::Read, write(HEAD.to_owned() + &run_beginning()), flood_step(), write(CLOSED.to_owned() + FINISHED)];
     let agent = Agent::with_script(steps);
     let gateway = Gateway::start_for(&agent).await;
-    let before = gateway.process.resident_memory();
+    let before = gateway.process.anonymous_memory();
     let mut client = Client::connect_with_small_buffer(gateway.data).await;
     client.send(post("/run", "", INPUT)).await;
 
     let sent = sent_when_stalled(&agent).await;
     assert!(sent < IN_FLIGHT_LIMIT, "{sent} bytes left the agent");
-    let growth = gateway.process.resident_memory().saturating_sub(before);
+    let growth = gateway.process.anonymous_memory().saturating_sub(before);
     assert!(growth < GROWTH, "the gateway grew by {growth} bytes");
 
     // It is only slow: nothing is lost once it reads on.
@@ -132,6 +132,6 @@ async fn applies_backpressure_for_a_client_that_does_not_read() {
     let events = events(std::str::from_utf8(&body).expect("UTF-8"));
     assert_eq!(events.len(), 3 + EVENTS + 2);
     assert_eq!(types(&events[EVENTS + 2..]), ["TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END", "RUN_FINISHED"]);
-    let growth = gateway.process.resident_memory().saturating_sub(before);
+    let growth = gateway.process.anonymous_memory().saturating_sub(before);
     assert!(growth < GROWTH, "the gateway grew by {growth} bytes");
 }

@@ -6,7 +6,6 @@ use crate::dialect::{ThreadChange, ThreadState};
 use crate::event::{Event, EventType, Json};
 use crate::translate::RunIds;
 use crate::translate::explain_trace::TraceEntry;
-use crate::translate::frame_reader::AgentFrame;
 use crate::translate::list_budget;
 use crate::translate::repeated_frames::{TEXT_MEMBERS, VaryingMembers};
 use crate::translate::report::{EventSink, TranslationReport};
@@ -38,10 +37,10 @@ impl EventReader {
 
     /// Returns true if the last frame of a body is incomplete when it is no JSON object. The data of an agent whose
     /// dialect is described by a file may be no JSON at all, such as `[DONE]`, or empty behind an `event:` line.
-    pub(crate) fn drops_cut_frame(&self, frame: &AgentFrame<'_>) -> bool {
+    pub(crate) fn drops_cut_frame(&self, event_line: Option<&str>, data: &str) -> bool {
         const END_WORD: &str = "[DONE]";
-        let data = frame.data.trim();
-        let is_cut_word = frame.event_line.is_none() && END_WORD.starts_with(data) && data != END_WORD;
+        let data = data.trim();
+        let is_cut_word = event_line.is_none() && END_WORD.starts_with(data) && data != END_WORD;
         self.mapped.is_none() || is_cut_word || (data.starts_with('{') && json::parse_value(data).is_none())
     }
 

@@ -185,7 +185,7 @@ async fn lists_the_kinds_of_losses_wherever_in_the_stream_they_are() {
 
 /// An agent that goes on is not waited for, but seen: in one read with its end, and in later ones.
 #[tokio::test]
-async fn has_what_the_agent_sends_behind_the_end_of_its_run() {
+async fn has_what_the_agent_sends_after_the_end_of_its_run() {
     let late = "data: {\"type\":\"TEXT_MESSAGE_CHUNK\",\"messageId\":\"m9\",\"delta\":\"late\"}\n\n";
     let one_read = vec![Step::Read, write(HEAD.to_owned() + &complete_run() + late + late)];
     let two_reads = vec![Step::Read, write(HEAD.to_owned() + &complete_run()), Step::Pause, write(late), write(late)];
@@ -197,7 +197,7 @@ async fn has_what_the_agent_sends_behind_the_end_of_its_run() {
         assert!(!answer.text().contains("late"), "{}", answer.text());
         agent.resume();
         let run = eventually("the late events", async || {
-            run_dir.lines("/inspect/v1/runs").pop().filter(|run| run["losses"] == 2)
+            run_dir.lines("/inspect/v1/runs").pop().filter(|run| run["losses"] == 2 && run["state"] == "ended")
         })
         .await;
         let rows = run_dir.lines("/inspect/v1/runs/1/rows");
