@@ -30,6 +30,8 @@ pub(crate) enum ReadFrom {
 pub(crate) enum JoinError {
     /// the cursor belongs to another run, or its event was trimmed or does not exist yet
     Cursor,
+    /// there is a cursor, but no event yet
+    Empty,
     Full,
     /// there is not enough memory for a recap
     NoMemory,
@@ -69,6 +71,7 @@ impl RunLog {
         }
         let at = match from {
             ReadFrom::Cursor(cursor) if cursor.token != self.token => return Err(JoinError::Cursor),
+            ReadFrom::Cursor(cursor) if state.last_number == 0 && cursor.number > 0 => return Err(JoinError::Empty),
             ReadFrom::Cursor(cursor) => Some(state.offset_after(cursor.number).ok_or(JoinError::Cursor)?),
             ReadFrom::Start(_) | ReadFrom::Recap(_) if state.last_number == 0 => Some(0),
             ReadFrom::Start(_) => state.offset_after(0),

@@ -108,6 +108,22 @@ async fn ends_a_run_once_if_its_owner_died_behind_the_last_event() {
     assert_eq!(read_rest(there).await, rest);
 }
 
+/// The replica of a run has claimed it again in a Redis that lost its data, and not copied the events yet.
+#[tokio::test]
+async fn a_run_that_is_copied_again_is_not_lost() {
+    let (agent, redis) = (start_stepping_agent(), Redis::start().await);
+    let (one, other) = start_pair(&agent, &redis, "").await;
+    let (_client, first) = start_run_frames(&one, "r1", 1).await;
+    wait_for_field(&redis, "n", "1").await;
+    one.process.signal("STOP");
+    let key = run_key(&redis);
+    let token = redis.run_command(&["HGET", &key, "t"]);
+    redis.run_command(&["DEL", &format!("{key}:{}", token.trim())]);
+    redis.run_command(&["HSET", &key, "n", "0", "k", "0"]);
+    let request = get_request(&run_events_path("r1"), &last_event_id(first[0].id()));
+    assert_refused(&send_request(other.data, request).await, 503, "replay_unavailable");
+}
+
 /// A client must not take the number of the error for that of an event which it has.
 #[tokio::test]
 async fn sends_the_loss_of_a_run_to_a_client_that_is_ahead_of_the_copy() {
