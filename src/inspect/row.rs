@@ -28,7 +28,7 @@ pub(crate) enum RowCause {
     Disconnect,
     /// nothing that either side sent
     Mark,
-    /// nothing that is known: what came from here on is not kept
+    /// the rest of the run, of which nothing is kept
     Unrecorded,
 }
 

@@ -245,9 +245,6 @@ fn describe_fields(
     // A query or fragment often has a token, or where the login shall return to.
     let location = header_text(headers, header::LOCATION).filter(|_| status.is_redirection()).map(|location| {
         let (place, rest) = location.find(['?', '#']).map_or((&*location, ""), |at| (&location[..at], "?***"));
-        // So may a user's name and password before the host.
-        let place =
-            place.split_once("//").map_or(place, |(_, host)| host.rsplit_once('@').map_or(place, |(_, host)| host));
         format!("Location: {}{rest}", mask_secrets(&policy.redact(place), CHALLENGE_LIMIT))
     });
     let fields: Vec<_> = challenge.into_iter().chain(retry_after).chain(location).collect();

@@ -152,11 +152,11 @@ impl Gateway {
         }
         let join = || kept.log.join(from, version == Version::HTTP_2, self.lifecycle.enter());
         let reader = match join() {
-            // Only now: a reader that is refused for another reason must not evict runs.
             // The run's replica copies it again, such as to a Redis that lost its data.
             Err(JoinError::Empty) if kept.is_remote && kept.log.is_open() => {
                 return Err(RejectionKind::ReplayUnavailable.into());
             }
+            // Only now: a reader that is refused for another reason must not evict runs.
             Err(JoinError::NoMemory) if self.replay.make_room_for_reader(kept, kept.log.retained_bytes()) => join()?,
             joined => joined?,
         };

@@ -11,7 +11,7 @@ use std::cell::Cell;
 pub(crate) struct ListAllowance {
     elements: Cell<usize>,
     bytes: Cell<usize>,
-    /// how many there were
+    /// `bytes` at the beginning
     granted: usize,
     is_exceeded: Cell<bool>,
 }

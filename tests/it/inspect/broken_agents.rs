@@ -52,6 +52,11 @@ async fn has_the_words_with_which_an_agent_refused() {
             "",
             Some("302 Found (Location: https://login.test/sso?***)"),
         ),
+        (
+            refusal("302 Found", "Location: https://u:hunter2@login.test/sso#code=s3cret\r\n", "text/html", ""),
+            "",
+            Some("302 Found (Location: https://***@login.test/sso?***)"),
+        ),
         // A token in place of parameters is not shown.
         (
             refusal(

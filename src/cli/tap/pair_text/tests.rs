@@ -180,7 +180,7 @@ fn the_end_names_a_byte_order_mark_and_a_second_run_before_what_follows_from_the
     assert_eq!(end(&late, None), [another, "     lost after_terminal ×2: Why."]);
     let late_text = "#0 finished after 0ms: the agent went on after its end of the run, with 1 event from row 7 on: the client got nothing of it";
     assert_eq!(end(&late[1..], None), [late_text, "     lost after_terminal ×1: Why."]);
-    // What a client lacks for another reason, unless it is carried.
+    // Other losses follow the outcome, except those that are carried.
     let start = "#0 finished after 0ms: lost second_start ×1: Why.";
     assert_eq!(end(&[lost(4, "RUN_STARTED", "second_start")], None)[0], start);
     assert_eq!(end(&[lost(4, "TEXT", "text_not_shown")], None)[0], "#0 finished after 0ms");
