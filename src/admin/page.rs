@@ -26,6 +26,7 @@ const FILES: &[(&str, &str)] = page_files![
     "index.html",
     "json_members.mjs",
     "json_patch.mjs",
+    "list_cause.mjs",
     "main.mjs",
     "messages.en.mjs",
     "messages.mjs",

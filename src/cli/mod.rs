@@ -17,6 +17,7 @@ mod terminal_text;
 mod capture_modes;
 mod capture_switch;
 mod metrics_text;
+mod run_cause;
 mod run_line;
 mod inspect;
 mod tap;

@@ -8,7 +8,7 @@ use super::recorded_input::NO_REQUEST;
 use super::terminal_text::escape_text;
 use crate::codec::Framing;
 use crate::config;
-use crate::inspect::RecordedRun;
+use crate::inspect::{RecordedRun, RecordingEnd};
 use crate::net::http_client::{HttpClient, HttpLimits};
 use bytes::Bytes;
 use http::{Request, StatusCode, header};
@@ -21,6 +21,10 @@ const MAX_STREAM: usize = 256 << 20;
 
 /// Most that is read of a refusal, which is a problem document.
 const MAX_PROBLEM: usize = 64 << 10;
+
+/// The cause and the way out for a recording of a request that was not read.
+const REFUSED_BEFORE: &str =
+    "its request was refused before it was read, so there is none to send again; see its run in `diglot tap --kept`";
 
 #[derive(clap::Args)]
 pub(super) struct ClientArgs {
@@ -50,9 +54,12 @@ pub(super) fn run(file: &Path, arguments: &ClientArgs) -> CliResult {
     let run = read_recording_file(file)?;
     let name = file.display();
     let body = run.client_request.clone();
-    let body = body.ok_or_else(|| CliExit::Problems.failure(format_args!("{name}: {NO_REQUEST}")))?;
+    let was_refused = run.items.is_empty() && run.end == RecordingEnd::Ended { missed_bytes: 0 };
+    let lacks_request = if was_refused { REFUSED_BEFORE } else { NO_REQUEST };
+    let body = body.ok_or_else(|| CliExit::Problems.failure(format_args!("{name}: {lacks_request}")))?;
     let request = build_request(to, &arguments.headers, &run, body.clone())?;
-    let stream = block_on(send(to, request, arguments.timeout))?;
+    let as_recorded = if was_refused { "; the recorded request was refused, too" } else { "" };
+    let stream = block_on(send(to, request, arguments.timeout, as_recorded))?;
     let unreadable = |_| CliExit::Problems.failure(format_args!("{to}: the answer cannot be read as events"));
     let recorded = read_events(&run.client_bytes()).map_err(unreadable)?;
     let came = read_events(&stream).map_err(unreadable)?;
@@ -66,7 +73,8 @@ pub(super) fn run(file: &Path, arguments: &ClientArgs) -> CliResult {
         return Ok(CliExit::Ok);
     }
     let count = with_plural(differences.len(), "difference");
-    print_line(format_args!("{name}: {count}; `-` recorded, `+` came from {to}"));
+    let refused = if was_refused { "the recorded request was refused, this was not; " } else { "" };
+    print_line(format_args!("{name}: {refused}{count}; `-` recorded, `+` came from {to}"));
     differences.iter().all(print_line);
     Ok(CliExit::Problems)
 }
@@ -86,7 +94,7 @@ fn build_request(to: &str, headers: &[String], run: &RecordedRun, body: Vec<u8>)
     request.body(body.into()).map_err(|error| usage(format!("--to or --header: {error}")))
 }
 
-async fn send(to: &str, request: Request<Bytes>, timeout: Duration) -> Result<Bytes, CliFailure> {
+async fn send(to: &str, request: Request<Bytes>, timeout: Duration, as_recorded: &str) -> Result<Bytes, CliFailure> {
     let limits = HttpLimits {
         timeout,
         max_body: MAX_STREAM,
@@ -100,7 +108,7 @@ async fn send(to: &str, request: Request<Bytes>, timeout: Duration) -> Result<By
     let status = response.status();
     if !status.is_success() {
         let refusal = describe_refusal(status, response.body());
-        return Err(CliExit::Problems.failure(format_args!("{to}: refused with {refusal}")));
+        return Err(CliExit::Problems.failure(format_args!("{to}: refused with {refusal}{as_recorded}")));
     }
     Ok(response.into_body())
 }

@@ -1,5 +1,6 @@
 //! A captured run as the gateway describes it, for `tap`, `top` and `record`.
 
+use super::run_cause::CauseLine;
 use crate::admin;
 use serde::Deserialize;
 use std::io;
@@ -48,6 +49,13 @@ pub(super) struct RunLine {
     pub(super) client_waits: Vec<WaitLine>,
     /// the longest time in which the agent sent nothing at all, if it is long enough to show
     pub(super) silence: Option<WaitLine>,
+    /// labels of repairs and losses
+    #[serde(default)]
+    pub(super) repair_names: Vec<String>,
+    #[serde(default)]
+    pub(super) loss_names: Vec<String>,
+    /// what its rows have of why it went wrong
+    pub(super) cause: Option<CauseLine>,
 }
 
 /// A span of a run, in milliseconds since it began.

@@ -107,7 +107,10 @@ impl TranslateExplainer {
                     sorted.canonical.push(kind.wire());
                     self.add_carried(names, location, &mut sorted);
                 }
-                TraceEntry::Item { .. } | TraceEntry::CallResult(_) | TraceEntry::Supplied(_) => {}
+                TraceEntry::Item { .. }
+                | TraceEntry::CallResult(_)
+                | TraceEntry::Supplied(_)
+                | TraceEntry::UnfitPatch(_) => {}
                 TraceEntry::Guarded(names, location) => self.add_carried(names, location, &mut sorted),
                 TraceEntry::Written(wire, names, location) => {
                     self.written += 1;

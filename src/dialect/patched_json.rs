@@ -66,8 +66,8 @@ enum JsonTree {
 /// A patch was not applied; the document is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PatchNotApplied {
-    /// clients refuse it, too
-    Refused,
+    /// clients refuse it, too, for the operation with this index
+    Refused(usize),
     /// it costs too much; clients apply it
     TooCostly,
 }
@@ -80,17 +80,21 @@ impl PatchedJson {
 
     /// Applies all operations, or none if one fails.
     pub(crate) fn apply(&mut self, patch: &Json<'_>) -> Result<(), PatchNotApplied> {
-        let operations = json::parse_elements(patch).ok_or(PatchNotApplied::Refused)?;
+        let operations = json::parse_elements(patch).ok_or(PatchNotApplied::Refused(0))?;
         let credit = patch.as_str().len() * CREDIT_PER_BYTE;
         self.credit = self.credit.saturating_add(credit);
         self.opening.left = self.opening.left.saturating_add(credit);
         let mut done = Vec::new();
-        let applied = operations.iter().try_for_each(|operation| self.apply_operation(operation, &mut done));
-        if applied.is_none() {
+        let refused = operations.iter().position(|operation| self.apply_operation(operation, &mut done).is_none());
+        if refused.is_some() {
             done.into_iter().rev().for_each(|step| self.undo(step));
         }
         let is_overdrawn = std::mem::take(&mut self.is_overdrawn) | std::mem::take(&mut self.opening.is_overdrawn);
-        applied.ok_or(if is_overdrawn { PatchNotApplied::TooCostly } else { PatchNotApplied::Refused })
+        match refused {
+            None => Ok(()),
+            Some(_) if is_overdrawn => Err(PatchNotApplied::TooCostly),
+            Some(at) => Err(PatchNotApplied::Refused(at)),
+        }
     }
 
     pub(crate) fn to_json(&self) -> Json<'static> {

@@ -5,17 +5,22 @@ use super::held_rows::HeldRows;
 use super::open_ids::OpenIds;
 use super::replayed_stream::ReplayedStream;
 use super::row::{AlignedRow, CarriedNames, RowCause, RowCount, RowEvent};
-use super::row_events::{make_agent_event, make_marked_event, make_unfinished_event, take_events};
+use super::row_events::{make_agent_event, make_marked_event, make_unfinished_event, note_mark, take_events};
 use super::stream_settings::StreamSettings;
 use crate::codec::sse::{SseDecoder, SseFrame, SseLimits, SseStep};
 use crate::codec::{Framing, json};
 use crate::dialect::Dialect;
+use crate::event::Json;
 use crate::translate::ConversationState;
 use crate::translate::explain_trace::{ExplainTrace, TraceEntry};
 use std::borrow::Cow;
 
 /// Codes of runs whose agent's body broke.
-const BROKEN_CODES: [&str; 4] = ["upstream_reset", "upstream_protocol", "upstream_truncated", "upstream_tls"];
+pub(super) const BROKEN_CODES: [&str; 4] =
+    ["upstream_reset", "upstream_protocol", "upstream_truncated", "upstream_tls"];
+
+/// Marks an event that the agent might have ended later.
+const UNFINISHED: &str = "unfinished";
 
 #[derive(Debug)]
 pub(crate) struct RunAligner {
@@ -87,6 +92,11 @@ impl RunAligner {
         self.push_row(at_ms, None, cause, Some(note), rows);
     }
 
+    /// Notes patches that do not fit what the client holds, before the run this state, if that is known.
+    pub(super) fn check_patches(&mut self, state: Option<&Json<'_>>) {
+        self.stream.report_mut().trace.iter_mut().for_each(|trace| trace.check_patches(state));
+    }
+
     /// Returns the number of rows so far.
     pub(super) const fn rows(&self) -> u64 {
         self.rows
@@ -128,12 +138,11 @@ impl RunAligner {
     /// Adds the row of the event within which the body broke, or the gateway stopped reading.
     fn push_cut_event(&mut self, at_ms: u64, is_broken: bool, rows: &mut Vec<AlignedRow>) {
         while let SseStep::Frame(frame) = self.frames.finish() {
-            let cut = is_broken.then(|| find_cut(&frame));
-            let note = cut.map_or("the agent had not finished this event when the run ended", note_cut);
+            let cut = if is_broken { find_cut(&frame) } else { UNFINISHED };
             let event = make_unfinished_event(&frame, self.agent);
-            self.push_row(at_ms, Some(event), RowCause::Dropped, Some(note), rows);
+            self.push_row(at_ms, Some(event), RowCause::Dropped, Some(note_cut(cut)), rows);
             if let Some(row) = rows.last_mut() {
-                (row.cause, row.cut_within) = (RowCause::Dropped, cut);
+                (row.cause, row.cut_within) = (RowCause::Dropped, Some(cut));
             }
         }
     }
@@ -208,7 +217,7 @@ impl RunAligner {
         self.open.update(&mut row, &entries);
         entries.into_iter().for_each(|entry| add_trace(entry, &mut row));
         row.narrow_losses();
-        row.note_mark();
+        note_mark(&mut row);
         let is_nothing = row.cause == RowCause::Nothing && row.client.is_empty() && row.losses.is_empty();
         if row.agent.is_some() && !is_nothing {
             row.cause = cause_of(&row);
@@ -230,6 +239,7 @@ fn find_cut(frame: &SseFrame<'_>) -> &'static str {
 fn note_cut(within: &str) -> &'static str {
     match within {
         "character" => "the agent's stream was cut within a character of this event",
+        UNFINISHED => "the agent had not finished this event when the run ended",
         _ => "the agent's stream was cut within this event",
     }
 }
@@ -288,6 +298,9 @@ fn add_trace(entry: TraceEntry, row: &mut AlignedRow) {
             });
         }
         TraceEntry::Supplied(name) => row.repairs.iter_mut().last().into_iter().for_each(|own| own.member = Some(name)),
+        TraceEntry::UnfitPatch(found) => {
+            row.note.get_or_insert_with(|| format!("the client cannot apply this patch, and leaves it out: {found}"));
+        }
         TraceEntry::Loss(loss) => {
             row.losses.push(RowCount {
                 member: None,

@@ -6,10 +6,13 @@
 use super::agent_silence::{AgentSilence, RunSpan};
 use super::capture_budget::CaptureBudget;
 use super::capture_step::{CaptureStep, LogEntry};
+use super::row::RunCause;
 use super::step_log::{ReadPosition, StepLog};
 use super::stream_settings::StreamSettings;
+use crate::codec::json;
 use crate::config::inspect::CaptureMode;
 use crate::dialect::PeerDialect;
+use crate::event::{Field, Json};
 use crate::telemetry::label::RunOutcome;
 use crate::telemetry::{RunTimeline, SHOWN_GAP};
 use crate::translate::{ConversationState, EventCounts};
@@ -17,7 +20,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -208,6 +211,10 @@ pub(crate) struct CapturedRun {
     pub(crate) timeline: Arc<RunTimeline>,
     /// only in the mode `full`
     pub(crate) requests: Option<CapturedRequests>,
+    /// whether values may not be those that the agent and the client have sent
+    pub(super) is_redacted: bool,
+    /// set once it is searched for, and `None` if there is none
+    pub(super) cause: OnceLock<Option<Box<RunCause>>>,
     pub(super) log: Mutex<CaptureLog>,
     budget: Arc<CaptureBudget>,
 }
@@ -221,7 +228,25 @@ impl CapturedRun {
         requests: Option<CapturedRequests>,
         budget: Arc<CaptureBudget>,
     ) -> CapturedRun {
-        CapturedRun { id: 0, head, settings, conversation, timeline, requests, log: Mutex::default(), budget }
+        CapturedRun {
+            id: 0,
+            head,
+            settings,
+            conversation,
+            timeline,
+            requests,
+            is_redacted: false,
+            cause: OnceLock::new(),
+            log: Mutex::default(),
+            budget,
+        }
+    }
+
+    /// Returns the state that the client has sent. Other dialects than AG-UI's may not send what their clients hold.
+    pub(super) fn client_state(&self) -> Option<Json<'_>> {
+        let body = self.requests.as_ref().filter(|_| self.settings.client.dialect.is_canonical())?;
+        let members = json::parse_open_object(std::str::from_utf8(&body.client).ok()?).ok()?.members;
+        members.into_iter().find_map(|(key, value)| (key.name() == Field::State.camel()).then_some(value))
     }
 
     /// Counts what the run has before its first step. If the bounds do not allow it, nothing is kept of the run.
@@ -250,7 +275,12 @@ impl CapturedRun {
 
     /// Returns a number that increases with every change.
     pub(crate) fn version(&self) -> u64 {
-        self.log.lock().version
+        self.log.lock().version + u64::from(self.cause().is_some())
+    }
+
+    /// Returns why the run went wrong, if that was searched for and found.
+    pub(crate) fn cause(&self) -> Option<&RunCause> {
+        self.cause.get()?.as_deref()
     }
 
     /// Returns when the gateway waited for the client to read.
@@ -315,7 +345,8 @@ impl CapturedRun {
         self.log.lock().limit
     }
 
-    /// Returns what is unusual about the form of the agent's stream, but permitted.
+    /// Returns what is unusual about the form of the agent's stream, which is read all the same. Event streams may have
+    /// any line ending, but those of AG-UI: "LF line endings MUST" (`specs/ag-ui-1.0.md` §4.2).
     pub(crate) fn body_form(&self) -> Option<&'static str> {
         let log = self.log.lock();
         let (mut read, mut beginning, mut searched) = (ReadPosition::default(), Vec::new(), 0);
@@ -326,9 +357,14 @@ impl CapturedRun {
             }
         }
         let line = beginning.split_inclusive(|byte| *byte == b'\n').next().unwrap_or_default();
+        let is_forbidden = self.settings.agent.dialect.is_canonical();
         match (beginning.starts_with(b"\xef\xbb\xbf"), line.ends_with(b"\r\n")) {
+            (true, true) if is_forbidden => {
+                Some("begins with a byte order mark, and its lines end in CR LF, where AG-UI has LF alone")
+            }
             (true, true) => Some("begins with a byte order mark, and its lines end in CR LF"),
             (true, false) => Some("begins with a byte order mark"),
+            (false, true) if is_forbidden => Some("has lines that end in CR LF, where AG-UI has LF alone"),
             (false, true) => Some("has lines that end in CR LF"),
             (false, false) => None,
         }

@@ -36,6 +36,7 @@ mod kept_runs;
 mod run_capture;
 mod run_reader;
 mod run_reading;
+mod cause_search;
 mod store;
 mod recording;
 mod recording_settings;
@@ -54,6 +55,7 @@ pub(crate) use recorded_run::{RecordedItem, RecordedRun, RecordingError, Recordi
 pub(crate) use recording::{RECORDING_START, RecordingEnd, RecordingLine};
 pub(crate) use redaction::Redaction;
 pub(crate) use replayed_stream::ReplayedStream;
+pub(crate) use row::RunCause;
 pub(crate) use row_events::find_first_type;
 pub(crate) use run_capture::RunCapture;
 pub(crate) use run_reader::{ReaderStep, RunReader};

@@ -1,8 +1,12 @@
 //! One row of a run: an event of the agent, and what the client was sent because of it.
 
-use crate::event::{EventLoss, EventRepair, EventType};
+use crate::event::{EventLoss, EventType};
 use serde::Serialize;
 use std::borrow::Cow;
+
+/// Parts of a row that are kept for a list of runs: characters of a text, and items that were left open.
+const SHOWN_CHARACTERS: usize = 400;
+const SHOWN_ITEMS: usize = 3;
 
 /// The reason for what the client was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -108,7 +112,7 @@ pub(crate) struct AlignedRow {
     pub(crate) repairs: Vec<RowCount>,
     pub(crate) losses: Vec<RowCount>,
     pub(crate) note: Option<String>,
-    /// `event` or `character` within which the agent's stream was cut
+    /// `event` or `character` within which the agent's stream was cut, or `unfinished` if the run ended before it
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cut_within: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -120,6 +124,52 @@ pub(crate) struct AlignedRow {
     pub(crate) releases: Vec<u64>,
 }
 
+/// The reason for which a run went wrong, or is not what it seems, as far as its rows have it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct RunCause {
+    /// the row that has it
+    n: u64,
+    cause: RowCause,
+    /// of the agent's event
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    note: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cut_within: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id_change: Option<IdChange>,
+    /// the first of them
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    left_open: Vec<LeftOpen>,
+}
+
+impl RunCause {
+    /// Returns what a row has, and how little it tells.
+    pub(super) fn from_row(row: &AlignedRow) -> Option<(u8, RunCause)> {
+        let agent = row.agent.as_ref();
+        let has_note = row.note.is_some() && agent.is_some_and(|agent| agent.data.is_some());
+        let rank = match row {
+            AlignedRow { cut_within: Some(_), .. } => 0,
+            AlignedRow { id_change: Some(_), .. } => 1,
+            AlignedRow { left_open, .. } if !left_open.is_empty() => 2,
+            // What was not recorded is counted.
+            AlignedRow { cause, .. } if has_note && *cause != RowCause::Unrecorded => 3,
+            _ => return None,
+        };
+        let shorten = |text: &String| text.chars().take(SHOWN_CHARACTERS).collect();
+        let cause = RunCause {
+            n: row.n,
+            cause: row.cause,
+            kind: agent.and_then(|agent| agent.kind.as_ref()).map(shorten),
+            note: row.note.as_ref().map(shorten),
+            cut_within: row.cut_within,
+            id_change: row.id_change.clone(),
+            left_open: row.left_open.iter().take(SHOWN_ITEMS).cloned().collect(),
+        };
+        Some((rank, cause))
+    }
+}
+
 impl AlignedRow {
     /// Narrows the help of a loss that has several reasons, where the row's events have the reason.
     pub(super) fn narrow_losses(&mut self) {
@@ -127,16 +177,6 @@ impl AlignedRow {
             let label = EventLoss::EventNotShown.label();
             let reason = "a frame is no event of the agent's dialect: it is sent as RAW, and not shown";
             self.losses.iter_mut().filter(|loss| loss.label == label).for_each(|loss| loss.help = reason);
-        }
-    }
-
-    /// Notes a byte order mark that makes the agent's frame no event.
-    pub(super) fn note_mark(&mut self) {
-        let is_marked = |event: &RowEvent| event.data.as_ref().is_some_and(|data| data.starts_with('\u{feff}'));
-        let is_malformed = self.repairs.iter().any(|repair| repair.label == EventRepair::MalformedFrame.label());
-        if is_malformed && self.agent.as_ref().is_some_and(is_marked) {
-            let note = "a byte order mark (U+FEFF) stands before the JSON, which is no event for that reason: remove the mark from what writes the agent's events";
-            self.note = Some(note.to_owned());
         }
     }
 }

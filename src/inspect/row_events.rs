@@ -1,10 +1,10 @@
 //! Makes the events of a row out of what each side sent.
 
-use super::row::RowEvent;
+use super::row::{AlignedRow, RowEvent};
 use crate::codec::json;
 use crate::codec::sse::{SseDecoder, SseFrame, SseLimits, SseStep};
 use crate::dialect::Dialect;
-use crate::event::Json;
+use crate::event::{EventRepair, Json};
 use std::borrow::Cow;
 
 /// Returns a line that is no event only for the byte order mark before it.
@@ -43,6 +43,16 @@ pub(super) fn make_agent_event(frame: &SseFrame<'_>, agent: &Dialect) -> RowEven
             RowEvent { kind: None, event_line, data: Some(frame.data.to_string()) }
         }
     }
+}
+
+/// Notes a byte order mark that makes the agent's frame no event.
+pub(super) fn note_mark(row: &mut AlignedRow) {
+    let is_malformed = row.repairs.iter().any(|repair| repair.label == EventRepair::MalformedFrame.label());
+    let Some(agent) = row.agent.as_mut().filter(|_| is_malformed) else { return };
+    let Some(json) = agent.data.as_ref().and_then(|data| data.strip_prefix('\u{feff}')) else { return };
+    agent.kind = find_first_type(json);
+    let note = "a byte order mark (U+FEFF) stands before the JSON, so that the client got it as RAW, and shows nothing of it: remove the mark from what writes the agent's events";
+    row.note = Some(note.to_owned());
 }
 
 /// Takes the events out of whole frames.

@@ -15,6 +15,7 @@ pub(crate) struct RunReader {
     read: ReadPosition,
     /// milliseconds from the run's start to the step that was read last
     at_ms: u64,
+    has_begun: bool,
     /// the row for what was not kept, or for a client that left, is made
     is_done: bool,
 }
@@ -33,7 +34,14 @@ pub(crate) enum ReaderStep {
 impl RunReader {
     pub(crate) fn new(run: &Arc<CapturedRun>) -> RunReader {
         let aligner = RunAligner::new(&run.settings, run.conversation.clone());
-        RunReader { run: Arc::downgrade(run), aligner, read: ReadPosition::default(), at_ms: 0, is_done: false }
+        RunReader {
+            run: Arc::downgrade(run),
+            aligner,
+            read: ReadPosition::default(),
+            at_ms: 0,
+            has_begun: false,
+            is_done: false,
+        }
     }
 
     /// Returns the number of the last row that was read.
@@ -44,6 +52,9 @@ impl RunReader {
     /// Translates the run to the end of its next event, which takes some milliseconds.
     pub(crate) fn next(&mut self) -> ReaderStep {
         let Some(run) = self.run.upgrade() else { return ReaderStep::Evicted };
+        if !std::mem::replace(&mut self.has_begun, true) && !run.is_redacted {
+            self.aligner.check_patches(run.client_state().as_ref());
+        }
         // Before the batch, since a run that has ended adds nothing.
         let is_ended = run.is_ended();
         let mut rows = Vec::new();

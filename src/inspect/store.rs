@@ -2,6 +2,7 @@
 
 use super::capture_budget::CaptureBudget;
 use super::captured_run::{CapturedRequests, CapturedRun, RunHead};
+use super::cause_search;
 use super::glob::matches_glob;
 use super::kept_runs::{KeptRuns, MissingRun};
 use super::redaction::{BodyRedactor, Redaction};
@@ -94,6 +95,7 @@ impl CaptureStore {
         }
         let budget = Arc::clone(&self.budget);
         let mut run = CapturedRun::new(head, settings, conversation, timeline, requests, budget);
+        run.is_redacted = redaction.is_some();
         run.charge_beginning(|| self.kept.evict_for_memory());
         let run = self.kept.add(run);
         RunCapture::new(run, Arc::clone(&self.kept), redactor)
@@ -102,6 +104,13 @@ impl CaptureStore {
     /// Lists the kept runs in the order of their beginning.
     pub(crate) fn runs(&self) -> Vec<Arc<CapturedRun>> {
         self.kept.all()
+    }
+
+    /// Finds why runs went wrong that have ended, until a moment.
+    pub(crate) fn find_causes(&self, until: Instant) {
+        for run in self.kept.all().iter().take_while(|_| Instant::now() < until) {
+            cause_search::find_cause(run);
+        }
     }
 
     /// Begins to count for a tap which runs it misses. Without `after`, it begins with the next run.

@@ -267,6 +267,9 @@ fn media_type(headers: &HeaderMap) -> String {
 /// Returns the part of the hint of [`RejectionKind::UpstreamStatus`] that is for this status.
 fn way_out(status: StatusCode) -> &'static str {
     match status.as_u16() {
+        300..=303 | 307 | 308 => {
+            "The agent redirects, and the gateway follows no redirects: set `upstream` to the address in `Location`, or, if that is a login, let the gateway send a credential."
+        }
         401 | 403 => "See the agent's own log for the reason, and check the credentials that the agent gets.",
         404 => "See the agent's own log for the reason, and check the path in `upstream`.",
         429 => "See the agent's own log for the reason, and check the agent's own limits.",

@@ -123,10 +123,14 @@ impl RunEndReason {
                 let detail = format!("The agent sent more than the gateway accepts: {limit}.");
                 rejection.with_detail(detail).with_cause(limit)
             }
-            StreamError::ForbiddenTool(name) => rejection.with_detail(match name.as_str() {
-                "" => "The agent called a tool without a name, which is not allowed on this route.".to_owned(),
-                name => format!("The agent called the tool `{name}`, which is not allowed on this route."),
-            }),
+            StreamError::ForbiddenTool(name) => {
+                let mut rejection = rejection.with_detail(match name.as_str() {
+                    "" => "The agent called a tool without a name, which is not allowed on this route.".to_owned(),
+                    name => format!("The agent called the tool `{name}`, which is not allowed on this route."),
+                });
+                rejection.hint = Some("Add it to `tools` of the route, or keep the agent from calling it.".into());
+                rejection
+            }
             StreamError::OverBudget(limit) => {
                 let value = |limit: Option<std::num::NonZero<u64>>| limit.map_or(0, std::num::NonZero::get);
                 let run = &context.access.run;

@@ -225,6 +225,18 @@ impl RunOutcome {
     pub(crate) fn is_end_by_agent(label: &str) -> bool {
         [RunOutcome::Finished, RunOutcome::AgentError].iter().any(|own| own.label() == label)
     }
+
+    /// Returns whether a label is that of a run that failed, rather than one that a person or a plan ended.
+    pub(crate) fn is_failure(label: &str) -> bool {
+        let failures = [
+            RunOutcome::AgentError,
+            RunOutcome::UpstreamError,
+            RunOutcome::GatewayError,
+            RunOutcome::Expired,
+            RunOutcome::Limited,
+        ];
+        failures.iter().any(|own| own.label() == label)
+    }
 }
 
 impl RequestMethod {

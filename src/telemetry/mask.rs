@@ -103,7 +103,17 @@ pub(crate) fn mask_secrets(text: &str, limit: usize) -> String {
             rest = after;
         }
     }
-    masked.split_whitespace().collect::<Vec<_>>().join(" ").chars().filter(|c| !c.is_control()).take(limit).collect()
+    masked.split_whitespace().collect::<Vec<_>>().join(" ").chars().map(show_control).take(limit).collect()
+}
+
+/// Returns the picture of a control character, which would move a cursor.
+fn show_control(c: char) -> char {
+    match c {
+        '\0'..='\u{1f}' => char::from_u32(0x2400 + u32::from(c)).unwrap_or(char::REPLACEMENT_CHARACTER),
+        '\u{7f}' => '\u{2421}',
+        c if c.is_control() => char::REPLACEMENT_CHARACTER,
+        c => c,
+    }
 }
 
 /// Returns the last line of a traceback, which names the error; source lines may contain secrets.

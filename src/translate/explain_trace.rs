@@ -4,6 +4,7 @@
 
 use super::carry::GATEWAY_KEY;
 use super::memory_limits;
+use super::patch_check::PatchChecker;
 use crate::codec::json;
 use crate::codec::sse::{SseDecoder, SseStep};
 use crate::dialect::{Dialect, EventRow, FrameTrace};
@@ -36,14 +37,23 @@ pub(crate) enum TraceEntry {
     /// the name of the member that the last repair added
     Supplied(&'static str),
     Loss(EventLoss),
+    /// the event's patch does not fit what the client holds
+    UnfitPatch(String),
 }
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ExplainTrace {
     pub(crate) entries: Vec<TraceEntry>,
+    /// absent unless patches are checked
+    patches: Option<PatchChecker>,
 }
 
 impl ExplainTrace {
+    /// Checks patches from now on, against the state that the client has sent with its request, if that is known.
+    pub(crate) fn check_patches(&mut self, state: Option<&Json<'_>>) {
+        self.patches = Some(PatchChecker::new(state));
+    }
+
     pub(super) fn record_frame(&mut self, data: &str, agent: &'static Dialect) {
         if agent.mapping.is_some() {
             // Its reader records the rules, once they have applied.
@@ -81,6 +91,8 @@ impl ExplainTrace {
     pub(super) fn record_guarded(&mut self, event: &Event<'_>) {
         let names = carried_names(&event.members, Field::Metadata, GATEWAY_KEY);
         self.entries.push(TraceEntry::Guarded(names, format!("metadata.{GATEWAY_KEY}")));
+        let unfit = self.patches.as_mut().and_then(|patches| patches.check(event));
+        self.entries.extend(unfit.map(|unfit| TraceEntry::UnfitPatch(unfit.to_string())));
     }
 
     /// Records only the type, because protobuf frames are not inspected.

@@ -23,6 +23,7 @@
 mod budget;
 mod chunk;
 mod chunk_names;
+mod patch_check;
 pub(crate) mod explain_trace;
 pub(crate) mod report;
 mod nested_values;

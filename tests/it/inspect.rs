@@ -154,14 +154,19 @@ async fn shows_the_timeline_of_a_run_and_the_heads_of_its_requests() {
 }
 
 #[tokio::test]
-async fn names_an_unusual_form_that_is_permitted() {
-    let agent = Agent::with_response(HEAD.to_owned() + "\u{feff}" + &HAI_RUN.replace('\n', "\r\n"));
-    let run_dir = RunDir::new();
-    let gateway = start(&agent, &run_dir, "", "client: ag-ui, agent: hai, inspect: events").await;
-    post_run(gateway.data, "/chat").await;
-    let run = run_dir.last_run().await;
-    assert_eq!(run["outcome"], "finished");
-    assert_eq!(run["body_form"], "begins with a byte order mark, and its lines end in CR LF");
+async fn names_an_unusual_form_that_is_read_all_the_same() {
+    let form = "begins with a byte order mark, and its lines end in CR LF";
+    // "LF line endings MUST" (`specs/ag-ui-1.0.md` §4.2), which other event streams need not have.
+    let forbidden = format!("{form}, where AG-UI has LF alone");
+    for (dialect, events, expected) in [("hai", HAI_RUN, form), ("ag-ui", &complete_run(), &forbidden)] {
+        let agent = Agent::with_response(HEAD.to_owned() + "\u{feff}" + &events.replace('\n', "\r\n"));
+        let run_dir = RunDir::new();
+        let route = format!("client: ag-ui, agent: {dialect}, inspect: events");
+        let gateway = start(&agent, &run_dir, "", &route).await;
+        post_run(gateway.data, "/chat").await;
+        let run = run_dir.last_run().await;
+        assert_eq!((run["outcome"].as_str(), run["body_form"].as_str()), (Some("finished"), Some(expected)));
+    }
 }
 
 /// A broken chunk, a RST, a chunked body without its last chunk: each within an event, the second within a character.

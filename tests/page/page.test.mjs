@@ -426,7 +426,7 @@ test("says in the head of a run how much of it was not recorded", WITH_FIXTURES,
   }
   // What a row shows of losses and repairs is found by its words.
   await page.locator("#run-filter").fill("after_terminal");
-  await shows(page, ".space .run-line:first-child .second", /after_terminal/);
+  await shows(page, ".space .run-line:first-child .second", /The agent went on after its end of the run/);
   await close();
 });
 

@@ -15,11 +15,12 @@ import { growth, parseMetrics, quantileOf, samplesOf, sumBy } from "../../src/ad
 import { goldenCase, isCase, tarOf } from "../../src/admin/page/golden_case.mjs";
 import { bytes, duration } from "../../src/admin/page/numbers.mjs";
 import { exampleOf, payloadOf } from "../../src/admin/page/playground_parts.mjs";
+import { listCause } from "../../src/admin/page/list_cause.mjs";
 import { filterInSlices, ROW_LANGUAGE, RowBook } from "../../src/admin/page/row_book.mjs";
 import { isSilent, RUN_LANGUAGE } from "../../src/admin/page/runs_view.mjs";
 import { SecretMask } from "../../src/admin/page/secrets.mjs";
 import { curlOf, quote, reportOf } from "../../src/admin/page/take_along.mjs";
-import { leftOpenText, hasFindings, markedAdvice, verdictOf } from "../../src/admin/page/verdict.mjs";
+import { leftOpenText, hasFindings, verdictOf } from "../../src/admin/page/verdict.mjs";
 import { linesInView, topToShow } from "../../src/admin/page/virtual_list.mjs";
 import { codeParts, oneLine, visible } from "../../src/admin/page/visible_text.mjs";
 import { density, partsOfDetail } from "../../src/admin/page/waterfall.mjs";
@@ -389,7 +390,11 @@ test("reports without data if only events are recorded, and lets no data end its
     [{ level: "bad", text: "Message: “token=abcdef” Code" }]);
   assert.doesNotMatch(refused, /null|Remarkable rows|abcdef/);
   assert.match(refused, /“token=\\\*\\\*\\\*” Code/);
-  assert.doesNotMatch(report("events"), /(^|[^\\])<img/m);
+  assert.doesNotMatch(report("events"), /(^|[^\\`])<img/m);
+  // The gateway's own advice has no secret, and its code stays code.
+  const advice = "Send exactly one credential: `Authorization: Bearer <token>` or an API key in `x-api-key`.";
+  const told = reportOf({ ...run, message: advice }, new RowBook(), [{ level: "bad", text: advice }]);
+  assert.ok(told.includes(`- ${advice}\n`), told);
 });
 
 test("masks in a report what looks like a secret, and says how often", () => {
@@ -544,7 +549,10 @@ test("has the agent's own words of a refusal in its first sentence", () => {
   const run = { ...summaryOf(1, NOW), outcome: "upstream_error", code: "upstream_status",
     message: "The agent answered with status 401. See the agent's own log for the reason.", refusal: "401 Unauthorized: The access token expired" };
   const [first, second] = verdictOf(run, new RowBook());
-  assert.equal(first.text, "The agent refused the request: it answered with an HTTP status that is no success. Its answer: “401 Unauthorized: The access token expired” Code: upstream_status.");
+  assert.equal(first.text, "The agent does not accept the credential that the gateway sends, or gets none. Its answer: “401 Unauthorized: The access token expired” Code: upstream_status.");
+  const firstOf = (refusal) => verdictOf({ ...run, refusal }, new RowBook())[0].text;
+  assert.match(firstOf("302 Found (Location: https://login.test/)"), /^The agent redirects the request, and the gateway follows no redirects: .* Its answer: “302 Found \(Location/);
+  assert.match(firstOf("503 Service Unavailable: 302"), /^The agent refused the request: it answered with an HTTP status/);
   assert.deepEqual([first.level, second.level, second.text], ["bad", "plain", "Message: “The agent answered with status 401. See the agent's own log for the reason.”"]);
   assert.match(verdictOf({ ...run, refusal: null }, new RowBook())[0].text, /Message: “The agent answered with status 401\./);
   const page = { ...run, code: "upstream_content_type", refusal: 'content type "text/html", status 200 OK: page "Sign in"' };
@@ -570,9 +578,43 @@ test("names lines that a byte order mark makes no events before that the run has
   assert.match(verdict([]).join(), /Run it again/);
   // In the list, from what the gateway counted, wherever in the stream the lines are.
   const lost = { ...run, body_form: null, loss_names: ["marked_line"] };
-  assert.deepEqual([lost, { ...lost, loss_names: ["stripped"] }, run, { ...lost, code: "upstream_reset" }].map((one) => markedAdvice(one) !== ""),
+  assert.deepEqual([lost, { ...lost, loss_names: ["stripped"] }, run, { ...lost, code: "upstream_reset" }].map((one) => listCause(one).text !== ""),
     [true, false, false, false]);
-  assert.ok(verdict([]).some(([text]) => text.endsWith("begins with a byte order mark, which is permitted.")));
+  assert.ok(verdict([]).some(([text]) => text.endsWith("begins with a byte order mark: the gateway reads it all the same.")));
+});
+
+test("says in the list what the rows of a run have of its cause", () => {
+  const good = { ...summaryOf(1, NOW), outcome: "finished", code: null, repairs: 0, losses: 0, repair_names: [], loss_names: [], missed_bytes: 0, looks_like: null };
+  const cause = { n: 3, cause: "same", type: "STATE_DELTA", note: null };
+  const unfit = "the client cannot apply this patch, and leaves it out: `replace` of `/b/c` does not fit the state that the client holds";
+  const ids = { before: "m1", after: "m2" };
+  const cut = { ...good, outcome: "upstream_error", code: "upstream_truncated", bytes_in: 9, events_in: 1 };
+  for (const [more, expected] of [
+    [{}, ""],
+    [{ cause: { ...cause, note: unfit } }, `STATE_DELTA: ${unfit}.`],
+    [{ cause: { ...cause, id_change: ids }, repair_names: ["opener_supplied"] }, "The agent probably changed the id from `m1` to `m2`: `m2` has no start, and `m1` was open."],
+    [{ loss_names: ["after_terminal"] }, "The agent went on after its end of the run: the client got nothing of it."],
+    [{ loss_names: ["stripped"], repair_names: ["x", "y"] }, "lost: stripped; repaired: x, y"],
+    [{ missed_bytes: 9_000_000 }, "9.0 MB of the run were not recorded"],
+    [cut, ""],
+    [{ ...cut, cause: { ...cause, cut_within: "character", type: "TEXT" } }, "The agent's stream was cut within a character of TEXT, at row 3."],
+    [{ ...cut, bytes_in: 0, events_in: 0 }, "The agent accepted the request, and ended its answer without a single event."],
+    [{ outcome: "limited", code: "run_limit_reached", cause: { ...cause, left_open: [{ item: "message", id: "m", name: null, n: 2 }], cause: "gateway" } }, ""],
+    [{ outcome: "client_gone", cause: { ...cause, left_open: [{ item: "message", id: "m", name: null, n: 2 }], cause: "disconnect" } }, "Still open when the client left: the message `m` of row 2."],
+  ]) assert.equal(listCause({ ...good, ...more }).text, expected, JSON.stringify(more));
+  const found = { ...good, cause: { ...cause, note: unfit } };
+  for (const text of ["outcome:findings", '"/b/c"', "STATE_DELTA"]) assert.ok(parseFilter(text, RUN_LANGUAGE).test(found), text);
+  assert.ok(!parseFilter("outcome:findings", RUN_LANGUAGE).test(good));
+});
+
+test("finds runs by kinds of losses and repairs, and by a key that has expired; a refused request is no failed run", () => {
+  const run = { ...summaryOf(1, NOW), outcome: "refused", code: "token_expired", message: "The API key `old-ci` has expired. Get a new one.", caller: null, loss_names: ["stripped"], repair_names: ["null_member"] };
+  const passes = (text, of = run) => parseFilter(text, RUN_LANGUAGE).test(of);
+  for (const text of ["caller:old-ci", "loss:strip*", "repair:null_member", "outcome:refused", "outcome:failed,refused"]) assert.ok(passes(text), text);
+  for (const text of ["caller:other", "loss:null_member", "outcome:failed"]) assert.ok(!passes(text), text);
+  assert.ok(!passes("caller:old-ci", { ...run, code: "invalid_token" }));
+  for (const outcome of ["agent_error", "upstream_error", "gateway_error", "expired", "limited"]) assert.ok(passes("outcome:failed", { ...run, outcome }), outcome);
+  for (const outcome of ["client_gone", "cancelled", "drained", "unread", "finished"]) assert.ok(!passes("outcome:failed", { ...run, outcome }), outcome);
 });
 
 test("names another run behind the end before that the run finished", () => {
@@ -581,10 +623,10 @@ test("names another run behind the end before that the run finished", () => {
     book.add([{ ...[...rowsOf(1)][0], n: 4, agent: { type, data: "{}" }, client: [], canonical: [], cause: "dropped", losses: [{ label: "after_terminal", help: "late" }] }]);
     return verdictOf({ ...summaryOf(1, NOW), outcome: "finished" }, book).map(({ level, text, row }) => [level, text, row]);
   };
-  assert.deepEqual(texts("RUN_STARTED")[0], ["bad", "The agent began another run after RUN_FINISHED (row 4): the client got nothing of it.", 4]);
+  assert.deepEqual(texts("RUN_STARTED")[0], ["bad", "The agent began another run after RUN_FINISHED (row 4): the client got nothing of it. Let the agent send one run in each answer.", 4]);
   assert.match(texts("RUN_STARTED")[1][1], /^Lost 1 ×, after_terminal/);
   assert.match(texts("RUN_STARTED")[2][1], /^The run finished\./);
-  assert.deepEqual(texts("TEXT_MESSAGE_END")[0], ["bad", "The agent went on after its end of the run, with 1 event from row 4 on: the client got nothing of it.", 4]);
+  assert.deepEqual(texts("TEXT_MESSAGE_END")[0], ["bad", "The agent went on after its end of the run, with 1 event from row 4 on: the client got nothing of it. Let the agent send its last event at the end.", 4]);
 });
 
 test("names what the agent never ended, and before that the run finished", () => {
@@ -627,6 +669,24 @@ test("names the silence after which a client left, and the call that hung", () =
   const slow = verdict(42_020, [{ from_ms: 100, until_ms: 42_000 }]);
   assert.match(slow[0], /^warning The client closed the connection before the run ended\./);
   assert.deepEqual(slow.slice(1), [open, "warning The client did not read for 42.00 s before row 2: the gateway waited for it."]);
+});
+
+test("names the event in whose middle the agent stopped", () => {
+  const book = new RowBook();
+  const [one] = [...rowsOf(1)];
+  const agent = { type: "TEXT_MESSAGE_CONTENT", data: "{" };
+  book.add([{ ...one, n: 1, at_ms: 20 }, { ...one, n: 2, at_ms: 30, agent, client: [], cause: "dropped", cut_within: "unfinished", note: "the agent had not finished this event when the run ended" },
+    { ...one, n: 3, at_ms: 9_030, agent: null, client: [], cause: "disconnect" }]);
+  const [{ text }, ...rest] = verdictOf({ ...summaryOf(1, NOW), outcome: "client_gone", code: null }, book);
+  assert.match(text, /sent nothing for 9\.00 s, in the middle of TEXT_MESSAGE_CONTENT \(row 2\)\. \d/);
+  assert.ok(rest.some(({ text: other }) => other === "TEXT_MESSAGE_CONTENT: the agent had not finished this event when the run ended."), JSON.stringify(rest));
+});
+
+test("names no largest event beside the limit that it has reached", () => {
+  const book = new RowBook();
+  book.add([{ ...[...rowsOf(1)][0], n: 2, client: [], agent: { type: "STATE_SNAPSHOT", data: "x".repeat(300_000) } }]);
+  const sizes = (code) => verdictOf({ ...summaryOf(1, NOW), outcome: "upstream_error", code }, book).filter(({ text }) => text.includes("largest event")).length;
+  assert.deepEqual([sizes("frame_too_large"), sizes("upstream_reset")], [0, 1]);
 });
 
 test("marks runs in which the agent was silent for long, unless they failed", () => {

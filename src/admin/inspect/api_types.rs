@@ -5,7 +5,7 @@ use crate::config::enum_values::{self, name_of};
 use crate::config::inspect::CaptureMode;
 use crate::error::RejectionKind;
 use crate::event::{EventLoss, EventRepair};
-use crate::inspect::{CaptureStep, CaptureStore, CapturedRun, RunEnd, RunSpan};
+use crate::inspect::{CaptureStep, CaptureStore, CapturedRun, RunCause, RunEnd, RunSpan};
 use crate::telemetry::label::RunOutcome;
 use crate::telemetry::{CheckDecision, RunMoment, select_labels};
 use serde::{Deserialize, Serialize};
@@ -64,6 +64,8 @@ pub(super) struct RunOverview {
     client_waits: Vec<RunSpan>,
     /// the agent's longest silence, if it is long enough to show
     silence: Option<RunSpan>,
+    /// why the run went wrong, if it has ended and the list of runs was read since
+    cause: Option<RunCause>,
 }
 
 impl RunOverview {
@@ -109,6 +111,7 @@ impl RunOverview {
             limit: run.limit(),
             client_waits: run.client_waits(),
             silence: run.longest_silence(),
+            cause: run.cause().cloned(),
         }
     }
 }

@@ -10,13 +10,16 @@ use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 /// Interval at which a reader looks for something new.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Interval at which changes of a run are reported.
 const RUNS_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Longest time for which a list waits for the causes of runs: the others come later.
+const SEARCH_TIME: Duration = Duration::from_millis(50);
 
 type Line = Result<Bytes, Infallible>;
 
@@ -36,6 +39,10 @@ pub(super) fn runs(captures: Arc<CaptureStore>, follow: bool) -> impl Stream<Ite
                 Some(_) => sleep(RUNS_INTERVAL).await,
                 None => {}
             }
+            let searched = Arc::clone(&captures);
+            let search = move || searched.find_causes(Instant::now() + SEARCH_TIME);
+            // Fails only if the process ends, or after a panic.
+            tokio::task::spawn_blocking(search).await.ok()?;
             let before = known.take().unwrap_or_default();
             let (mut now, mut lines) = (BTreeMap::new(), Vec::new());
             for run in captures.runs() {

@@ -37,6 +37,7 @@
  * @property {string | null} [limit]   the setting for which they were not
  * @property {{ from_ms: number, until_ms: number }[]} [client_waits]  when the gateway waited for the client to read
  * @property {{ from_ms: number, until_ms: number } | null} [silence]   the agent's longest
+ * @property {RunCause | null} [cause]   what its rows have of why it went wrong
  *
  * @typedef {object} Moment
  * @property {number} at_ms
@@ -82,10 +83,14 @@
  * @property {Finding[]} repairs
  * @property {Finding[]} losses
  * @property {string | null} note
- * @property {"event" | "character"} [cut_within]   what of the agent's event its stream was cut in
+ * @property {"event" | "character" | "unfinished"} [cut_within]   what of the agent's event its stream was cut in, or that
+ *   the run ended before it
  * @property {{ before: string, after: string }} [id_change]   of an item that probably goes on under another id
  * @property {LeftOpen[]} [left_open]   items that the agent did not end, where the run ends
  * @property {number[]} [releases]   held rows whose events the client gets here
+ *
+ * @typedef {Pick<Row, "n" | "cause" | "note" | "cut_within" | "id_change" | "left_open"> & { type: string | null }} RunCause
+ *   `type` is that of the agent's event
  *
  * @typedef {{ route: string, configured: string, mode: string, until_ms: number | null }} RouteMode
  */

@@ -201,6 +201,8 @@ export default {
   "Send the message again. The agent knows the earlier messages only if its request has them.":
     "请重新发送该消息。只有请求中带有更早的消息，智能体才会知道它们。",
   "See the agent's own log for the reason. After 401 or 403, check the credentials that the agent gets; after 404, the path in `upstream`; after 429, the agent's own limits.": "原因见智能体自己的日志。若为 401 或 403，请检查智能体收到的凭据；若为 404，请检查 `upstream` 中的路径；若为 429，请检查智能体自身的限额。",
+  "The agent redirects, and the gateway follows no redirects: set `upstream` to the address in `Location`, or, if that is a login, let the gateway send a credential.":
+    "智能体进行了重定向，而网关不跟随重定向：请把 `upstream` 设为 `Location` 中的地址；若那是登录页，请让网关发送凭据。",
   "See the agent's own log for the reason.": "原因见智能体自己的日志。",
   "See the agent's own log for the reason, and check the credentials that the agent gets.": "原因见智能体自己的日志，并请检查智能体收到的凭据。",
   "See the agent's own log for the reason, and check the path in `upstream`.": "原因见智能体自己的日志，并请检查 `upstream` 中的路径。",
@@ -235,6 +237,16 @@ export default {
   "The request carries more than one credential; send one.": "请求带有多个凭据；请只发送一个。",
   "The credential is malformed or of a kind that the route does not accept; it never belongs in the URL.":
     "凭据格式不对，或不是该路由接受的种类；凭据不得放在 URL 中。",
+  "The token cannot be read as a JWT, which has three parts in base64url, the first two of them JSON.":
+    "无法把令牌读作 JWT：JWT 由三段 base64url 组成，前两段是 JSON。",
+  "The field `Authorization` is empty.": "`Authorization` 字段为空。",
+  "The field `Authorization` has the scheme `{}`.": "`Authorization` 字段的方案是 `{}`。",
+  "The credential is a Bearer token, and the route accepts none.": "凭据是 Bearer 令牌，而该路由不接受令牌。",
+  "Nothing stands after `Bearer` in `Authorization`.": "`Authorization` 中 `Bearer` 之后没有内容。",
+  "What stands after `Bearer` in `Authorization` has characters that no token has.": "`Authorization` 中 `Bearer` 之后的内容含有令牌不可能有的字符。",
+  "The field `Authorization` does not begin with `Bearer` and a space.": "`Authorization` 字段没有以 `Bearer` 加一个空格开头。",
+  "The credential is in the URL (`access_token`), where it never belongs.": "凭据在 URL 中（`access_token`），那里绝不应放凭据。",
+  "The API key is empty.": "API key 为空。",
   "Get a new token from an issuer that the route accepts.": "请从该路由接受的签发方获取新令牌。",
   "Check the API key, or ask the operator of the gateway for a new one.": "请检查 API key，或向网关运维人员索取新的。",
   "Send exactly one credential: {}.": "请只发送一个凭据：{}。",
@@ -255,6 +267,7 @@ export default {
     "智能体在 {} 内没有发送事件，只有注释或事件的一部分（路由的 `timeouts.ping_only`）。",
   "The agent sent more than the gateway accepts: {} (`limits.frame`).": "智能体发送的内容超过网关接受的范围：{}（`limits.frame`）。",
   "The agent sent more than the gateway accepts: {}.": "智能体发送的内容超过网关接受的范围：{}。",
+  "Add it to `tools` of the route, or keep the agent from calling it.": "请把它加入路由的 `tools`，或让智能体不要调用它。",
   "The agent called the tool `{}`, which is not allowed on this route.": "智能体调用了工具 `{}`，此路由不允许。",
   "{} breaks the rule that {} ({}).": "{} 违反了规则“{}”（{}）。",
 
@@ -344,8 +357,11 @@ export default {
   "the client closed the connection": "客户端关闭了连接",
   "the run was stopped": "运行被停止",
   "{} bytes of protobuf": "{} 字节的 protobuf",
-  "a byte order mark (U+FEFF) stands before the JSON, which is no event for that reason: remove the mark from what writes the agent's events":
-    "JSON 之前有字节顺序标记（U+FEFF），因此不是事件：请在写出智能体事件的代码中去掉该标记",
+  "a byte order mark (U+FEFF) stands before the JSON, so that the client got it as RAW, and shows nothing of it: remove the mark from what writes the agent's events":
+    "JSON 之前有字节顺序标记（U+FEFF），因此客户端收到的是 RAW，其内容不显示：请在写出智能体事件的代码中去掉该标记",
+  "the client cannot apply this patch, and leaves it out: {}": "客户端无法应用此补丁，会忽略它：{}",
+  "`{}` of `{}` does not fit the state that the client holds": "对 `{1}` 的 `{0}` 与客户端持有的状态不符",
+  "`{}` of `{}` does not fit the content of the activity that the client holds": "对 `{1}` 的 `{0}` 与客户端持有的活动内容不符",
   "the agent's stream was cut within this event": "智能体的流在此事件中间被截断",
   "the agent had not finished this event when the run ended": "运行结束时，智能体尚未发完此事件",
   "the agent's stream was cut within a character of this event": "智能体的流在此事件的一个字符中间被截断",
@@ -371,6 +387,9 @@ export default {
   "begins with a byte order mark, and its lines end in CR LF": "以字节顺序标记开头，且各行以 CR LF 结尾",
   "begins with a byte order mark": "以字节顺序标记开头",
   "has lines that end in CR LF": "各行以 CR LF 结尾",
+  "begins with a byte order mark, and its lines end in CR LF, where AG-UI has LF alone":
+    "以字节顺序标记开头，且各行以 CR LF 结尾，而 AG-UI 只允许 LF",
+  "has lines that end in CR LF, where AG-UI has LF alone": "各行以 CR LF 结尾，而 AG-UI 只允许 LF",
 
   // 时间线与检查
   "{}, a new connection": "{}，新连接",

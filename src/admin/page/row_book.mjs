@@ -44,6 +44,8 @@ export class RowBook {
   idChanges = { n: 0, count: 0, ids: /** @type {{ before: string, after: string }[]} */ ([]) };
   /** The row in which the agent's stream was cut. @type {Row | undefined} */
   cut;
+  /** The row of the event that the agent had not finished when the run ended. @type {Row | undefined} */
+  unfinished;
   /** The row at whose end the agent had left something open. @type {Row | undefined} */
   leftOpen;
   longestWait = { ms: LONG_WAIT_MS, n: 0, until: 0 };
@@ -77,11 +79,12 @@ export class RowBook {
       if (this.idChanges.ids.length < MOST_CHANGES) this.idChanges.ids.push(row.id_change);
       this.idChanges.count += 1;
     }
-    if (row.cut_within !== undefined) this.cut = row;
+    if (row.cut_within === "unfinished") this.unfinished = row;
+    else if (row.cut_within !== undefined) this.cut = row;
     if (row.left_open !== undefined) this.leftOpen ??= row;
     if (row.cause === "gateway") this.made.push(row);
     // What ended the run is in its outcome, what was not recorded in its summary.
-    if (row.note !== null && row.cut_within === undefined && ![...ENDS, "unrecorded"].includes(row.cause)) this.noted.push(row);
+    if (row.note !== null && row !== this.cut && ![...ENDS, "unrecorded"].includes(row.cause)) this.noted.push(row);
     for (const n of row.releases ?? []) this.released.set(n, row.n);
     if (isRemarkable(row)) this.remarkable.push(row);
   }

@@ -4,6 +4,7 @@ import { wordsOf } from "./gateway_words.mjs";
 import { hasMember, isObject, jsonText, readJson } from "./json_members.mjs";
 import { say, sayName } from "./messages.mjs";
 import { bytes, count, duration, sizeOf } from "./numbers.mjs";
+import { ENDS } from "./row_book.mjs";
 import { oneLine } from "./visible_text.mjs";
 
 /** @typedef {import("./api.mjs").Row} Row */
@@ -65,7 +66,7 @@ export function drawLine(row, part) {
 }
 
 /** @param {Row} row */
-function causeOf({ cause, repairs, losses }) {
+function causeOf({ client, cause, repairs, losses, note }) {
   return [
     element(
       "span",
@@ -78,6 +79,8 @@ function causeOf({ cause, repairs, losses }) {
       { class: "second" },
       losses.length > 0 && element("em", { class: "loss" }, say("row.losses", { count: losses.length })),
       repairs.length > 0 && element("em", { class: "repair" }, say("row.repairs", { count: repairs.length })),
+      // Beside a client's event there is no place for its words.
+      note !== null && client.length > 0 && !ENDS.includes(cause) && element("em", { class: "repair" }, say("row.note")),
     ),
   ];
 }

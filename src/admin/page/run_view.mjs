@@ -363,26 +363,34 @@ class RunView {
     return element(
       "ul",
       { class: "verdict", "aria-label": say("verdict.title") },
-      ...sentences.map(({ level, text, row, own }, at) =>
+      ...sentences.map((sentence, at) =>
         element(
           "li",
-          { class: `level ${level} ${at === 0 ? "main" : ""}` },
-          badge(level),
-          element(
-            "span",
-            {},
-            ...(own === undefined ? withCode(oneLine(text, MOST_OF_SENTENCE)) : ownWordsOf(oneLine(own, MOST_OF_SENTENCE))),
-            " ",
-            row !== undefined &&
-              element(
-                "button",
-                { type: "button", class: "link", onclick: () => this.#goTo(row) },
-                say("verdict.row", { n: count(row) }),
-              ),
-          ),
+          { class: `level ${sentence.level} ${at === 0 ? "main" : ""}` },
+          badge(sentence.level),
+          element("span", {}, ...this.#linked(sentence)),
         ),
       ),
     );
+  }
+
+  /**
+   * Draws a sentence with a link to its row: where it names the row, or at its end.
+   * @param {import("./verdict.mjs").Sentence} sentence
+   * @returns {import("./dom.mjs").Child[]}
+   */
+  #linked({ text, row, own }) {
+    const words = own === undefined ? withCode(oneLine(text, MOST_OF_SENTENCE)) : ownWordsOf(oneLine(own, MOST_OF_SENTENCE));
+    if (row === undefined) return words;
+    const name = say("verdict.row", { n: count(row) });
+    const link = element("button", { type: "button", class: "link", onclick: () => this.#goTo(row) }, name);
+    // Not in a longer number.
+    const place = new RegExp(`${name}(?!\\d)`);
+    const at = words.findIndex((part) => typeof part === "string" && place.test(part));
+    if (at < 0) return [...words, " ", link];
+    const part = String(words[at]);
+    const from = part.search(place);
+    return [...words.slice(0, at), part.slice(0, from), link, part.slice(from + name.length), ...words.slice(at + 1)];
   }
 
   #facts() {
@@ -415,7 +423,8 @@ class RunView {
     const lines = count(this.#lines.length);
     const text = this.#filterText === "" ? say("rows.count", { rows }) : say("rows.filtered", { rows, lines });
     // More come: of a run in progress, or of one that takes time to read.
-    put(this.status, this.#isReading ? `${text} \u2026` : text);
+    const reading = this.#book.rows.length === 0 ? say("rows.reading") : `${text} \u2026`;
+    put(this.status, this.#isReading ? reading : text);
   }
 
   /** @param {HTMLElement} body */

@@ -1,14 +1,15 @@
 // The list of runs: live, filtered, sorted, and paused on request.
-import { button, element, onKeys, put } from "./dom.mjs";
+import { button, element, onKeys, put, withCode } from "./dom.mjs";
 import { filterBox } from "./filter_box.mjs";
 import { parseFilter } from "./filter.mjs";
 import { captureControls } from "./capture.mjs";
 import { divided } from "./gateway_texts.mjs";
 import { inEnglish } from "./gateway_words.mjs";
+import { listCause } from "./list_cause.mjs";
 import { say, sayName } from "./messages.mjs";
 import { bytes, clock, count, duration } from "./numbers.mjs";
 import { VirtualList } from "./virtual_list.mjs";
-import { LONG_SILENCE_MS, answerOf, hasFindings, levelOf, markedAdvice } from "./verdict.mjs";
+import { LONG_SILENCE_MS, answerOf, hasFailed, hasFindings, levelOf } from "./verdict.mjs";
 import { oneLine } from "./visible_text.mjs";
 
 /** @typedef {import("./api.mjs").RunSummary} RunSummary */
@@ -26,12 +27,12 @@ export const RUN_LANGUAGE = {
     outcome: {
       // By the label of the metric, and as the page shows it.
       texts: ({ outcome }) => (outcome === null ? [] : [outcome, sayName("outcome", outcome)]),
-      words: { failed: (run) => levelOf(run) === "bad", findings: hasFindings },
+      words: { failed: hasFailed, findings: hasFindings },
       values: () => OUTCOMES.flatMap((outcome) => [...new Set([outcome, sayName("outcome", outcome)])]),
     },
     state: { texts: ({ state }) => [state], values: () => ["running", "ended"] },
     code: { texts: ({ code }) => [code] },
-    caller: { texts: ({ caller }) => [caller] },
+    caller: { texts: (run) => [run.caller, expiredKeyOf(run)] },
     dialect: { texts: ({ client, agent }) => [client, agent] },
     client: { texts: ({ client }) => [client] },
     agent: { texts: ({ agent }) => [agent] },
@@ -42,7 +43,9 @@ export const RUN_LANGUAGE = {
     first: { number: ({ first_event_ms: ms }) => ms },
     duration: { number: ({ duration_ms: ms }) => ms },
     repairs: { number: ({ repairs }) => repairs },
+    repair: { texts: ({ repair_names: names = [] }) => names, forRows: true },
     losses: { number: ({ losses }) => losses },
+    loss: { texts: ({ loss_names: names = [] }) => names, forRows: true },
     silence: { number: silenceOf },
     missed: { number: ({ missed_bytes: missed }) => missed },
     thread: { texts: ({ thread_id: id }) => [id] },
@@ -50,8 +53,8 @@ export const RUN_LANGUAGE = {
     request: { texts: ({ request_id: id }) => [id] },
     type: { texts: ({ types }) => types, forRows: true },
   },
-  freeTexts: ({ id, route, caller, thread_id, run_id, request_id, code, message, repair_names: repairs = [], loss_names: losses = [] }) =>
-    [`#${id}`, route, caller, thread_id, run_id, request_id, code, message, ...repairs, ...losses],
+  freeTexts: (run) => [`#${run.id}`, run.route, run.caller, run.thread_id, run.run_id, run.request_id, run.code, run.message, run.refusal,
+    ...Object.values(listCause(run)), ...(run.repair_names ?? []), ...(run.loss_names ?? [])],
 };
 
 /**
@@ -91,28 +94,32 @@ const kept = { filter: "", sort: "started", descending: true, selected: -1, top:
 function outcomeText(run) {
   const words = run.state === "running" ? say("state.running") : sayName("outcome", run.outcome ?? "");
   const { known, own } = messageOf(run);
+  const cause = listCause(run);
+  const isGood = levelOf(run) === "good";
   // Why the agent refused is worth more than that it did.
-  const why = [run.code, answerOf(run) || known].filter(Boolean).join(": ");
+  const why = [run.code, (isGood ? "" : cause.text) || answerOf(run) || known].filter(Boolean).join(": ");
   // One line, since all lines of the list are as high.
   const marks = [
-    ...(hasFindings(run) ? [[badge("warning"), " ", findingsOf(run), " "]] : []),
+    ...(cause.text + cause.own !== "" && (isGood || run.code === null)
+      ? [[badge("warning"), " ", ...withCode(oneLine(cause.text, MOST_OF_CAUSE)), cause.own !== "" && inEnglish(oneLine(cause.own, MOST_OF_CAUSE)), " "]] : []),
     ...(isSilent(run) ? [[sign(SILENCE_SIGN), " ", say("runs.silence", { time: duration(silenceOf(run)) })]] : []),
   ];
   return element(
     "span",
     {},
     element("span", { class: `level ${levelOf(run)}` }, badge(levelOf(run)), element("b", {}, words)),
-    `${why}${own}` !== "" && element("span", { class: "second" }, oneLine(why, MOST_OF_CAUSE),
+    `${why}${own}` !== "" && element("span", { class: "second" }, ...withCode(oneLine(why, MOST_OF_CAUSE)),
       own !== "" && why !== "" && ": ", own !== "" && inEnglish(oneLine(own, MOST_OF_CAUSE))),
     marks.length > 0 && element("span", { class: "second level warning" }, ...marks.flat()),
   );
 }
 
-/** @param {RunSummary} run */
-function findingsOf({ looks_like: name, repair_names: repairs = [], loss_names: losses = [] }) {
-  if (name) return say("runs.looks_like", { name });
-  const texts = [losses.length > 0 && say("runs.lost", { names: losses.join(", ") }), repairs.length > 0 && say("runs.repaired", { names: repairs.join(", ") })];
-  return texts.filter(Boolean).join(say("list.between"));
+/**
+ * Returns the id of a key that has expired: its caller is unknown, and somebody looks for it.
+ * @param {RunSummary} run
+ */
+function expiredKeyOf({ code, message }) {
+  return code === "token_expired" ? /`([^`]+)`/.exec(message ?? "")?.[1] : undefined;
 }
 
 /** @param {RunSummary} run */
@@ -134,8 +141,6 @@ export function isSilent(run) {
  */
 function messageOf(run) {
   const { outcome, message, explanation } = run;
-  const advice = markedAdvice(run);
-  if (advice !== "") return { known: advice, own: "" };
   if (outcome === "agent_error" || message === null) return { known: message ?? "", own: "" };
   const { known, own } = divided(message);
   return { known: own === "" ? known : divided(explanation ?? "").known, own };

@@ -25,10 +25,11 @@ const FORMS = [
     /(?<![\w-])(?:sk-|sk_|pk_|rk_|ghp_|gho_|ghu_|ghs_|github_pat_|glpat-|xoxb-|xoxp-|xapp-|hf_|AKIA|ASIA|AIza|ya29\.|npm_|pypi-|dop_v1_|LTAI|AKID)[\w.-]{8,}/g,
   ],
   ["email", /[\w.+%-]{1,64}@[a-z\d-]+(?:\.[a-z\d-]+)+/gi],
-  // `name=value` and `name: value` within a text, as in a header field, a query or a file of settings.
+  // `name=value` and `name: value` within a text, as in a header field, a query or a file of settings. A scheme has its
+  // credential behind it, which was masked before, and what is quoted is a name.
   [
     "named",
-    new RegExp(`(?<=${SECRET_NAME.source}[\\w-]{0,64}\\\\{0,4}["']?\\s{0,8}[:=]\\s{0,8}\\\\{0,4}["']?)[^\\s"'\u201d\\\\&,;]+`, "gi"),
+    new RegExp(`(?<=${SECRET_NAME.source}[\\w-]{0,64}\\\\{0,4}["']?\\s{0,8}[:=]\\s{0,8}\\\\{0,4}["']?)(?!\\x60|(?:bearer|basic)\\b)[^\\s"'\u201d\\\\&,;]+`, "gi"),
   ],
   ["random", /[A-Za-z\d+/_-]{20,}={0,2}/g],
 ];

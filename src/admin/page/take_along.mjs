@@ -3,7 +3,7 @@ import { translated } from "./gateway_texts.mjs";
 import { say, sayName } from "./messages.mjs";
 import { bytes, count, duration } from "./numbers.mjs";
 import { SecretMask } from "./secrets.mjs";
-import { visible } from "./visible_text.mjs";
+import { codeParts, visible } from "./visible_text.mjs";
 import { partsOfDetail } from "./waterfall.mjs";
 
 /** @typedef {import("./api.mjs").RunDetail} RunDetail */
@@ -89,11 +89,11 @@ export function reportOf(run, book, verdict) {
     (moment) => {
       const { at_ms: at, name, times = 1 } = moment;
       const text = partsOfDetail(moment).map(({ text }) => text).join("");
-      return `- ${duration(at)} ${plain(sayName("moment", name))}${times > 1 ? ` ×${times}` : ""}${text && `: ${plain(mask.maskSentence(text))}`}`;
+      return `- ${duration(at)} ${plain(sayName("moment", name))}${times > 1 ? ` ×${times}` : ""}${text && `: ${withSpans(mask.maskSentence(text))}`}`;
     },
   );
   const rows = book.remarkable.slice(0, MOST_ROWS).flatMap((row) => rowReport(row, run.mode, mask));
-  const sentences = verdict.map(({ text }) => `- ${plain(mask.maskId(text))}`);
+  const sentences = verdict.map(({ text }) => `- ${withSpans(mask.maskId(text))}`);
   const table = facts.map(([name, value]) => `| ${plain(name)} | ${plain(mask.maskId(value))} |`);
   const counts = [...mask.counts].map(([name, times]) => `- ${sayName("mask", name)}: ${count(times)}`);
   return [
@@ -128,10 +128,19 @@ function rowReport({ n, at_ms, agent, client, cause, repairs, losses, note, id_c
   const lines = [`### ${n}. ${plain(types)} (${sayName("cause", cause)}, ${duration(at_ms)})`, ""];
   for (const { label, help, rule, member } of [...losses, ...repairs])
     lines.push(`- \`${label}\`${member === undefined ? "" : ` ${plain(member)}`}: ${plain(translated(help))}${rule ? ` (${say("detail.rule")} ${plain(translated(rule))})` : ""}`);
-  if (ids !== undefined) lines.push(`- ${plain(mask.maskId(say("detail.id_change", ids)))}`);
-  if (note !== null) lines.push(`- ${plain(mask.maskId(translated(note)))}`);
+  if (ids !== undefined) lines.push(`- ${withSpans(mask.maskId(say("detail.id_change", ids)))}`);
+  if (note !== null) lines.push(`- ${withSpans(mask.maskId(translated(note)))}`);
   if (mode === "full") for (const side of [agent, ...client]) if (side?.data) lines.push(fenced(mask.maskData(side.data)));
   return [...lines, ""];
+}
+
+/**
+ * Escapes a sentence, but for what stands in backticks, which is code in Markdown, too.
+ * @param {string} text
+ */
+function withSpans(text) {
+  const parts = codeParts(text.replace(/\s*\n\s*/g, " "));
+  return parts.map(({ text: part, isCode }) => (isCode ? `\`${visible(part)}\`` : plain(part))).join("");
 }
 
 /**

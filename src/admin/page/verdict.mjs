@@ -18,11 +18,13 @@ const GOOD = ["finished", "interrupted"];
 const STOPPED = ["client_gone", "cancelled", "drained", "unread"];
 const MOST_OF_A_KIND = 3;
 /** The code of a run whose agent ended before it. */
-const TRUNCATED = "upstream_truncated";
+export const TRUNCATED = "upstream_truncated";
 /** The loss of an event whose line begins with a byte order mark. */
-const MARKED = "marked_line";
+export const MARKED = "marked_line";
 /** The loss of an event after the end of the run. */
-const LATE = "after_terminal";
+export const LATE = "after_terminal";
+/** The code of a run in which an event was larger than the gateway accepts. */
+const TOO_LARGE = "frame_too_large";
 /** A silence of the agent that is marked in the list of runs. */
 export const LONG_SILENCE_MS = 5_000;
 
@@ -37,11 +39,19 @@ export function levelOf({ state, outcome }) {
 }
 
 /**
+ * Returns whether a run failed, rather than was refused, or ended by a person or a plan.
+ * @param {Pick<RunSummary, "state" | "outcome">} run
+ */
+export function hasFailed(run) {
+  return levelOf(run) === "bad" && run.outcome !== "refused";
+}
+
+/**
  * Returns whether a run that ended well has something to look at.
  * @param {RunSummary} run
  */
 export function hasFindings(run) {
-  return run.state === "ended" && levelOf(run) === "good" && run.repairs + run.losses > 0;
+  return run.state === "ended" && levelOf(run) === "good" && (run.repairs + run.losses > 0 || Boolean(run.cause));
 }
 
 /**
@@ -87,7 +97,11 @@ function endOf(run, book) {
   const outcome = run.outcome ?? "";
   if (outcome === "client_gone" && leftInSilence(run, book)) {
     const { ms, n } = book.longestWait;
-    return [{ level, text: [say("verdict.left_after", { time: duration(ms) }), say("verdict.numbers", numbers)].join(say("verdict.between")), row: n }];
+    const { agent, n: within } = book.unfinished ?? {};
+    const left = within === undefined
+      ? say("verdict.left_after", { time: duration(ms) })
+      : say("verdict.left_within", { time: duration(ms), type: agent?.type ?? say("row.no_event"), n: count(within) });
+    return [{ level, text: [left, say("verdict.numbers", numbers)].join(say("verdict.between")), row: n }];
   }
   if (run.code === null) {
     return [{ level, text: [sayName("verdict.outcome", outcome), say("verdict.numbers", numbers)].join(say("verdict.between")) }];
@@ -132,12 +146,40 @@ function causeOf(run, code, book) {
   if (lostEnd !== undefined) return say("verdict.lost_end", { n: count(lostEnd) });
   const own = sayName("verdict.code", code);
   if (book.cut !== undefined) {
-    const { agent, cut_within: place, n } = book.cut;
-    const values = { type: agent?.type ?? say("row.no_event"), n: count(n) };
-    return [say(place === "character" ? "verdict.cut_character" : "verdict.cut_event", values), own].join(say("verdict.between"));
+    const { agent, cut_within: within, n } = book.cut;
+    return [cutText(within, agent?.type, n), own].join(say("verdict.between"));
   }
-  const isEmpty = code === TRUNCATED && run.events_in === 0 && run.bytes_in === 0;
-  return isEmpty ? say("verdict.empty") : own;
+  if (isEmpty(run)) return say("verdict.empty");
+  return refusalText(run) || own;
+}
+
+/**
+ * Says in what the agent's stream was cut.
+ * @param {string | undefined} within
+ * @param {string | null | undefined} type
+ * @param {number} n
+ */
+export function cutText(within, type, n) {
+  const values = { type: type ?? say("row.no_event"), n: count(n) };
+  return say(within === "character" ? "verdict.cut_character" : "verdict.cut_event", values);
+}
+
+/**
+ * Returns whether the agent accepted the request, and sent nothing.
+ * @param {RunSummary} run
+ */
+export function isEmpty({ code, events_in, bytes_in }) {
+  return code === TRUNCATED && events_in === 0 && bytes_in === 0;
+}
+
+/**
+ * Says what a status means with which the agent refused the request, if the gateway knows more than that.
+ * @param {RunSummary} run
+ */
+export function refusalText({ code, refusal }) {
+  const status = code === "upstream_status" ? (refusal ?? "").slice(0, 3) : "";
+  if (/^30[12378]$/.test(status)) return say("verdict.redirected");
+  return status === "401" ? say("verdict.unauthorized") : "";
 }
 
 /**
@@ -154,8 +196,17 @@ function leftInSilence(run, { rows, longestWait }) {
  * @returns {Sentence}
  */
 function noteSentence({ n, note, agent }) {
+  return noteOf(n, note, agent?.type ?? "");
+}
+
+/**
+ * @param {number} n
+ * @param {string | null} note
+ * @param {string} type  of the agent's event
+ * @returns {Sentence}
+ */
+export function noteOf(n, note, type) {
   const { known, own } = divided(note ?? "");
-  const type = agent?.type ?? "";
   if (own === "") return { level: "warning", text: say(type === "" ? "verdict.note" : "verdict.note_of", { note: known, type }), row: n };
   return { level: "warning", text: say("verdict.own_words", { message: own }), own, row: n };
 }
@@ -201,14 +252,6 @@ function lateEvents({ losses }) {
   const row = late.agents.get("RUN_STARTED");
   if (row !== undefined) return [{ level: "bad", text: say("verdict.another_run", { n: count(row) }), row }];
   return [{ level: "bad", text: say("verdict.late_events", { count: count(late.count), n: count(late.n) }), row: late.n }];
-}
-
-/**
- * Returns the advice for a run in the list, of which nothing but its summary is known.
- * @param {RunSummary} run
- */
-export function markedAdvice({ code, loss_names: losses = [] }) {
-  return code === TRUNCATED && losses.includes(MARKED) ? say("runs.marked_lines") : "";
 }
 
 /**
@@ -277,7 +320,7 @@ function leftOpen({ leftOpen: row, idChanges: { ids } }) {
 
 /**
  * Says what the agent did not end.
- * @param {import("./api.mjs").Row} row
+ * @param {Pick<import("./api.mjs").Row, "left_open" | "cause">} row
  * @param {(open: import("./api.mjs").LeftOpen) => boolean} [isNamed]
  */
 export function leftOpenText({ left_open: all = [], cause }, isNamed = () => true) {
@@ -353,8 +396,9 @@ function waits(book, run) {
  * @param {RunSummary} run
  * @returns {Sentence[]}
  */
-function largest({ largest: { n, size, type } }, { missed_bytes: missed }) {
-  if (n === 0) return [];
+function largest({ largest: { n, size, type } }, { missed_bytes: missed, code }) {
+  // That an event is too large is how the run ended.
+  if (n === 0 || code === TOO_LARGE) return [];
   // Of an event that was not kept, the row has the beginning.
   const key = missed > 0 ? "verdict.largest_part" : "verdict.largest";
   return [{ level: "warning", text: say(key, { size: bytes(size), type: type || say("row.no_event"), n }), row: n }];

@@ -69,7 +69,9 @@ export async function offerText(title, text) {
   const field = element("textarea", { readonly: true, rows: "16", "aria-label": title, spellcheck: "false" });
   field.value = text;
   openDialog(title, said, field);
-  field.select();
+  // From its end to its beginning, which is what is seen then.
+  field.setSelectionRange(0, text.length, "backward");
+  field.scrollTop = 0;
   try {
     await navigator.clipboard.writeText(text);
     put(said, say("take.copied"));
@@ -79,11 +81,12 @@ export async function offerText(title, text) {
 }
 
 /**
+ * Opens a dialog at its beginning: the focus would be on its first button otherwise, which may be the last thing in it.
  * @param {string} title
  * @param {...import("./dom.mjs").Child} children
  */
 export function openDialog(title, ...children) {
-  const dialog = element("dialog", { "aria-label": title }, element("h2", {}, title), ...children);
+  const dialog = element("dialog", { "aria-label": title }, element("h2", { tabindex: "-1", autofocus: true }, title), ...children);
   dialog.append(button(say("close"), () => dialog.close(), { class: "close" }));
   dialog.addEventListener("close", () => dialog.remove());
   document.body.append(dialog);

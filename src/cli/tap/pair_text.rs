@@ -1,9 +1,10 @@
 //! Runs as text: both sides of each row beside each other, and how a run ended in one sentence.
 
 use super::super::output::with_plural;
+use super::super::run_cause::{describe_id_change, describe_left_open};
 use super::super::run_line::RunLine;
 use super::super::terminal_text::{cut_text, escape_text, fit_text, text_width};
-use super::run_counts::{RunCounts, describe_id_change, describe_left_open, format_millis};
+use super::run_counts::{RunCounts, format_millis};
 use super::tap_line::{CountLine, EventLine, RowLine, TapSide};
 use crate::codec::json;
 use crate::error::RejectionKind;
@@ -292,10 +293,11 @@ fn describe_end(outcome: &str, run: &RunLine, counts: &RunCounts) -> Option<Stri
         "gateway_error" => "the gateway had an internal error",
         _ => "",
     };
-    let text = cut.as_deref().or(left.as_deref()).or(run.message.as_deref()).unwrap_or(text);
+    let answer = run.refusal.as_ref().map(|answer| format!("the agent's answer: {answer}"));
+    let text = cut.or(left).or(answer).or_else(|| run.message.clone()).unwrap_or_else(|| text.to_owned());
     Some(match code {
         Some(code) if !text.is_empty() => format!("{code}: {text}"),
-        code => code.unwrap_or(text).to_owned(),
+        code => code.unwrap_or(&text).to_owned(),
     })
 }
 

@@ -1,8 +1,11 @@
 //! Counts what is remarkable about a run, and describes it at the run's end.
 
 use super::super::output::with_plural;
+use super::super::run_cause::{
+    IdChangeLine, LeftOpenLine, MAX_NAMED, describe_cut, describe_id_change, describe_left_open, is_end,
+};
 use super::super::run_line::{RunLine, WaitLine};
-use super::tap_line::{CountLine, EventLine, IdChangeLine, LeftOpenLine, RowLine};
+use super::tap_line::{CountLine, EventLine, RowLine};
 use crate::error::RejectionKind;
 use crate::event::{EventLoss, EventRepair, EventType};
 use std::collections::BTreeMap;
@@ -21,9 +24,6 @@ const NOT_SHOWN: &str = "_not_shown";
 
 /// Held events that are remembered.
 const MAX_HELD: usize = 256;
-
-/// Items without an end, and kinds of repairs and losses, that are named at the end of their run.
-const MAX_NAMED: usize = 3;
 
 /// Changes of ids that are remembered: those of the items that may be open.
 const MAX_CHANGES: usize = 64;
@@ -61,6 +61,8 @@ pub(super) struct RunCounts {
     id_change_count: u64,
     /// the event within which the agent's stream was cut
     cut: Option<String>,
+    /// the place within the event that the agent had not finished when the run ended
+    unfinished: Option<String>,
     /// the first notes of rows, but for those of the end
     notes: Vec<String>,
     /// items that the agent did not end, and the cause of the row where it should have
@@ -140,10 +142,12 @@ impl RunCounts {
     fn add_note(&mut self, row: &RowLine) {
         let kind = row.agent.as_ref().and_then(|event| event.kind.as_deref());
         if let Some(within) = &row.cut_within {
-            let character = if within == "character" { "a character of " } else { "" };
-            let kind = kind.unwrap_or("an event");
-            self.cut = Some(format!("the agent's stream was cut within {character}{kind} (row {})", row.n));
-            return;
+            if within == "unfinished" {
+                self.unfinished = Some(format!(", in the middle of {} (row {})", kind.unwrap_or("an event"), row.n));
+            } else {
+                self.cut = Some(format!("{} (row {})", describe_cut(within, kind), row.n));
+                return;
+            }
         }
         // The end of the run has that of the end, and what was not kept is counted.
         let is_named = is_end(&row.cause) || row.cause == "unrecorded";
@@ -185,7 +189,8 @@ impl RunCounts {
 
     /// Describes what the agent did wrong, if it is known, each cause in one sentence.
     pub(super) fn describe_causes(&self, run: &RunLine) -> Vec<String> {
-        let mut causes: Vec<_> = run.refusal.iter().map(|answer| format!("the agent's answer: {answer}")).collect();
+        // The first line has the answer, this the way out.
+        let mut causes: Vec<_> = run.refusal.as_ref().and(run.message.clone()).into_iter().collect();
         if let Some(KindCount { count, .. }) = self.losses.get(EventLoss::MarkedLine.label()) {
             causes.push(format!(
                 "{} of the agent with a byte order mark (U+FEFF), which only the first may have: the client got nothing of \
@@ -215,7 +220,11 @@ impl RunCounts {
         };
         causes.extend(describe_left_open(self.left_open.iter().filter(is_other), &self.end_cause));
         causes.extend(self.notes.iter().cloned());
-        if let (bytes @ 1.., kind) = &self.largest {
+        // That an event is too large is how the run ended.
+        let is_too_large = run.code.as_deref() == Some(RejectionKind::FrameTooLarge.code());
+        if let (bytes @ 1.., kind) = &self.largest
+            && !is_too_large
+        {
             // Of an event that was not kept, the row has the beginning.
             let least = if run.missed_bytes > 0 { "at least " } else { "" };
             let kind = if kind.is_empty() { "without a type" } else { kind };
@@ -229,10 +238,14 @@ impl RunCounts {
         let end = EventType::RunFinished.wire();
         Some(match (self.next_run, self.late) {
             (Some(n), _) => {
-                format!("the agent began another run after {end} (row {n}): the client got nothing of it")
+                format!(
+                    "the agent began another run after {end} (row {n}): the client got nothing of it; let the agent send one \
+                     run in each answer"
+                )
             }
             (None, n) => format!(
-                "the agent went on after its end of the run, with {} from row {} on: the client got nothing of it",
+                "the agent went on after its end of the run, with {} from row {} on: the client got nothing of it; let the \
+                 agent send its last event at the end",
                 with_plural(*count, "event"),
                 n.unwrap_or_default()
             ),
@@ -312,12 +325,13 @@ impl RunCounts {
     /// Describes how the client left.
     pub(super) fn describe_leave(&self, run: &RunLine) -> String {
         let wait = &self.longest_wait;
+        let place = self.unfinished.as_deref().unwrap_or_default();
         match wait.cause == "disconnect" && !self.is_wait_for_client(run) {
             true => format!(
-                "the client closed the connection after the agent had sent nothing for {}",
+                "the client closed the connection after the agent had sent nothing for {}{place}",
                 format_millis(wait.time.length_ms())
             ),
-            false => "the client closed the connection before the run ended".to_owned(),
+            false => format!("the client closed the connection before the run ended{place}"),
         }
     }
 
@@ -339,13 +353,6 @@ impl RunCounts {
     }
 }
 
-pub(super) fn describe_id_change(change: &IdChangeLine) -> String {
-    let IdChangeLine { before, after } = change;
-    format!(
-        "the agent probably changed the id from `{before}` to `{after}`: `{after}` has no start, and `{before}` was open"
-    )
-}
-
 /// Describes several changes, the first of them by their ids.
 fn describe_id_changes(changes: &[IdChangeLine], count: u64) -> String {
     let (mut chain, mut last) = (String::new(), None);
@@ -359,32 +366,6 @@ fn describe_id_changes(changes: &[IdChangeLine], count: u64) -> String {
     }
     let more = if changes.len() > MAX_NAMED { " …" } else { "" };
     format!("the agent probably changed the id {count} times: {chain}{more}; no new id has a start")
-}
-
-/// Describes what the agent did not end; `None` without any.
-pub(super) fn describe_left_open<'a>(open: impl Iterator<Item = &'a LeftOpenLine>, cause: &str) -> Option<String> {
-    let mut named: Vec<_> = open
-        .map(|LeftOpenLine { item, id, name, lacks }| {
-            let name = name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
-            let result = if lacks == "result" { " without a result" } else { "" };
-            format!("the {item} `{id}`{name}{result}")
-        })
-        .collect();
-    if let more @ 1.. = named.len().saturating_sub(MAX_NAMED) {
-        named.truncate(MAX_NAMED);
-        named.push(format!("and {more} more"));
-    }
-    let named = if named.is_empty() { return None } else { named.join(", ") };
-    Some(match cause {
-        "disconnect" => format!("still open when the client left: {named}"),
-        cause if is_end(cause) => format!("still open when the run was cut: {named}"),
-        _ => format!("the agent never ended {named}"),
-    })
-}
-
-/// Returns whether a run ended at a row of this cause, without the agent's own last event.
-fn is_end(cause: &str) -> bool {
-    matches!(cause, "gateway" | "end" | "disconnect")
 }
 
 /// Describes the kinds but one.

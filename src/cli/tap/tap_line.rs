@@ -1,5 +1,6 @@
 //! The lines of the gateway's tap, and the choice among them.
 
+use super::super::run_cause::{IdChangeLine, LeftOpenLine};
 use super::super::run_line::RunLine;
 use crate::event::EventType;
 use crate::inspect::matches_glob;
@@ -78,28 +79,6 @@ pub(super) struct EventLine {
     #[serde(rename = "event")]
     pub(super) event_line: Option<String>,
     pub(super) data: Option<String>,
-}
-
-/// An id that the agent probably gave to an item that has another one.
-#[derive(Clone, Debug, Deserialize)]
-pub(super) struct IdChangeLine {
-    /// of the open item
-    pub(super) before: String,
-    /// without a start
-    pub(super) after: String,
-}
-
-/// An item that the agent did not end.
-#[derive(Clone, Debug, Deserialize)]
-pub(super) struct LeftOpenLine {
-    /// `call`, `message`, …
-    pub(super) item: String,
-    pub(super) id: String,
-    /// of the tool
-    pub(super) name: Option<String>,
-    /// `end`, or `result` of a call that has its end
-    #[serde(default)]
-    pub(super) lacks: String,
 }
 
 /// Members that are carried in a place of their own.

@@ -25,7 +25,7 @@ const HELP: &[&str] = &[
     "IN/S      events of agents per second; OUT/S those for clients",
     "FIRST     time to the first event for the client: half of the runs, and 95 %, of the last minute;",
     "          within the buckets of the metric diglot_stream_first_event_seconds; of fewer than 20, ≤ their bucket",
-    "FAILED    ended runs with another outcome than finished, since the gateway started",
+    "FAILED    ended runs that failed, since the gateway started: agent_error, upstream_error, gateway_error, expired, limited",
     "REFUSED   requests that the gateway refused, since it started; what the agent refused is FAILED",
 ];
 

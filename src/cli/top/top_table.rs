@@ -4,6 +4,8 @@ use super::super::run_line::RunLine;
 use super::super::terminal_text::{cut_text, text_width};
 use super::sample::{RouteCounts, TopSample, rate};
 use crate::error::RejectionKind;
+use crate::event::EventLoss;
+use crate::telemetry::label::RunOutcome;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -119,14 +121,15 @@ fn view_route(name: &str, counts: &RouteCounts, window: SampleWindow<'_>, runs: 
     let per_second =
         |value: fn(&RouteCounts) -> u64| recent.as_ref().map(|recent| rate(value(recent), value(counts), seconds));
     let first_event = counts.first_event.subtract(&find(window.earlier).unwrap_or_default().first_event);
-    let failures = counts.ended.iter().filter(|(outcome, _)| *outcome != "finished");
-    let failed: u64 = failures.clone().map(|(_, count)| count).sum();
+    let others = counts.ended.iter().filter(|(outcome, _)| *outcome != RunOutcome::Finished.label());
+    let failed: u64 =
+        others.clone().filter(|(outcome, _)| RunOutcome::is_failure(outcome)).map(|(_, count)| count).sum();
     // A run that its agent refused has ended, too.
     let is_of_agent = |code: &str| RejectionKind::from_code(code).is_some_and(|kind| kind.proxy_status().is_some());
     let refusals = counts.refused.iter().filter(|(code, _)| !is_of_agent(code));
     let refused: u64 = refusals.clone().map(|(_, count)| count).sum();
     let quantiles = [0.5, 0.95].map(|share| first_event.quantile(share));
-    let most_often = failures.chain(refusals).filter(|(_, count)| **count > 0).max_by_key(|(_, count)| **count);
+    let most_often = others.chain(refusals).filter(|(_, count)| **count > 0).max_by_key(|(_, count)| **count);
     RouteView {
         name: name.to_owned(),
         numbers: [
@@ -183,10 +186,12 @@ pub(super) fn run_rows(runs: &[RunLine], filter: &str) -> Vec<TableRow> {
 }
 
 fn format_run(run: &RunLine) -> TableRow {
-    let outcome = match (&run.outcome, &run.code) {
-        (Some(outcome), Some(code)) => format!("{outcome} {code}"),
-        (Some(outcome), None) => outcome.clone(),
-        (None, _) => run.state.clone(),
+    let outcome = match (&run.outcome, &run.code, describe_cause(run)) {
+        // The code has the outcome, too.
+        (Some(outcome), code, Some(cause)) => format!("{}: {cause}", code.as_ref().unwrap_or(outcome)),
+        (Some(outcome), Some(code), None) => format!("{outcome} {code}"),
+        (Some(outcome), None, None) => outcome.clone(),
+        (None, ..) => run.state.clone(),
     };
     let seconds = |millis: u64| format_seconds(Duration::from_millis(millis).as_secs_f64());
     vec![
@@ -200,6 +205,35 @@ fn format_run(run: &RunLine) -> TableRow {
         seconds(run.duration_ms),
         cut_text(&outcome, 2 * WIDEST_TEXT),
     ]
+}
+
+/// Describes in a few words what its outcome or code does not have of a run.
+fn describe_cause(run: &RunLine) -> Option<String> {
+    let is_good = matches!(run.outcome.as_deref(), Some("finished" | "interrupted"));
+    let is_cut = run.code.as_deref() == Some(RejectionKind::UpstreamTruncated.code());
+    let has_lost = |loss: EventLoss| run.loss_names.iter().any(|name| name == loss.label());
+    if has_lost(EventLoss::MarkedLine) && (is_good || is_cut) {
+        return Some("lines with a byte order mark are lost".to_owned());
+    }
+    if is_cut && run.events_in + run.bytes_in == 0 {
+        return Some("the agent sent no event".to_owned());
+    }
+    if let Some(answer) = &run.refusal {
+        // Its status is what most people look for.
+        return Some(answer.split_once(" (").map_or(answer.as_str(), |(status, _)| status).to_owned());
+    }
+    if is_good && has_lost(EventLoss::AfterTerminal) {
+        return Some("events after the end are lost".to_owned());
+    }
+    if let (Some(name), true) = (&run.looks_like, is_good) {
+        return Some(format!("the agent speaks {name}"));
+    }
+    if let Some(cause) = run.cause.as_ref().filter(|_| is_good || is_cut || run.code.is_none()) {
+        return Some(cause.describe_briefly());
+    }
+    let names = |verb: &str, names: &[String]| (!names.is_empty()).then(|| format!("{verb} {}", names.join(", ")));
+    let found = names("lost", &run.loss_names).or_else(|| names("repaired", &run.repair_names));
+    found.filter(|_| is_good)
 }
 
 fn format_seconds(seconds: f64) -> String {
@@ -253,6 +287,7 @@ pub(super) fn format_table(columns: &[TableColumn], rows: &[TableRow]) -> String
 #[cfg(test)]
 mod tests {
     use super::super::super::metrics_text::parse_metrics;
+    use super::super::super::run_cause::CauseLine;
     use super::*;
     use std::time::Instant;
 
@@ -262,6 +297,7 @@ mod tests {
              diglot_events_total{{route=\"a\",direction=\"from_agent\"}} {events}\n\
              diglot_streams_total{{route=\"a\",outcome=\"finished\"}} 7\n\
              diglot_streams_total{{route=\"a\",outcome=\"client_gone\"}} 2\n\
+             diglot_streams_total{{route=\"a\",outcome=\"limited\"}} 1\n\
              diglot_refusals_total{{route=\"a\",reason=\"upstream_status\"}} 9\n\
              diglot_refusals_total{{route=\"a\",reason=\"rate_limited\"}} 1\n"
         );
@@ -286,11 +322,68 @@ mod tests {
             "\
 ROUTE  RUNS  IN/S  OUT/S  FIRST p50  p95  ENDED  FAILED  REFUSED  MOST OFTEN
 b         3     0      0          -    -      0       0        0
-a         1   2.5      0          -    -      9       2        1  client_gone 2 (two)"
+a         1   2.5      0          -    -     10       1        1  client_gone 2 (two)"
         );
         let by_name = route_rows(window, &[], "", SortOrder { column: 0, descending: false });
         assert_eq!(by_name[0][0], "a");
         assert_eq!(route_rows(window, &[], "b", SortOrder::default()).len(), 1);
+    }
+
+    /// Checks that the cause of a run fits into its line.
+    #[test]
+    fn runs_have_the_cause_beside_their_outcome() {
+        let cause = |json: &str| serde_json::from_str::<CauseLine>(json).expect("a cause");
+        let cut = r#"{"n":3,"cause":"dropped","type":"T","note":"x","cut_within":"character"}"#;
+        let change =
+            r#"{"n":4,"cause":"changed","type":"T","note":null,"id_change":{"before":"m1","after":"\u001b[2Jm2"}}"#;
+        let open =
+            r#"{"n":4,"cause":"changed","type":"T","note":null,"left_open":[{"item":"call","id":"c1","name":null}]}"#;
+        let patch = r#"{"n":3,"cause":"same","type":"STATE_DELTA","note":"the client cannot apply it"}"#;
+        for (outcome, code, losses, refusal, found, expected) in [
+            ("finished", None, &[][..], None, None, "finished"),
+            ("finished", None, &["marked_line"], None, Some(open), "finished: lines with a byte order mark are lost"),
+            ("finished", None, &["after_terminal"], None, None, "finished: events after the end are lost"),
+            ("finished", None, &["other"], None, None, "finished: lost other"),
+            ("finished", None, &["other"], None, Some(change), "finished: id m1 → ␛[2Jm2"),
+            ("finished", None, &[], None, Some(open), "finished: call c1 never ended"),
+            ("finished", None, &[], None, Some(patch), "finished: STATE_DELTA: the client cannot apply …"),
+            (
+                "upstream_error",
+                Some("upstream_truncated"),
+                &[],
+                None,
+                Some(cut),
+                "upstream_truncated: cut within a character",
+            ),
+            (
+                "upstream_error",
+                Some("upstream_truncated"),
+                &[],
+                None,
+                None,
+                "upstream_truncated: the agent sent no event",
+            ),
+            (
+                "upstream_error",
+                Some("upstream_status"),
+                &[],
+                Some("302 Found (Location: x)"),
+                None,
+                "upstream_status: 302 Found",
+            ),
+            ("limited", Some("run_limit_reached"), &[], None, Some(open), "limited run_limit_reached"),
+        ] {
+            let run = RunLine {
+                outcome: Some(outcome.to_owned()),
+                code: code.map(str::to_owned),
+                loss_names: losses.iter().map(|name| (*name).to_owned()).collect(),
+                bytes_in: if found.is_some() { 9 } else { 0 },
+                refusal: refusal.map(str::to_owned),
+                cause: found.map(cause),
+                ..RunLine::default()
+            };
+            assert_eq!(format_run(&run).last().map(String::as_str), Some(expected));
+        }
     }
 
     #[test]

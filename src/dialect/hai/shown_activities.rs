@@ -117,7 +117,7 @@ impl ShownActivities {
         self.content_bytes -= std::mem::take(&mut shown.content_bytes);
         let patch = change.get(Field::Patch)?;
         let applied = content.apply(patch);
-        if let Err(PatchNotApplied::Refused) = applied {
+        if let Err(PatchNotApplied::Refused(_)) = applied {
             // A client of AG-UI keeps the content, and applies the next patch to it.
             self.keep_tree(id, content);
             return None;

@@ -1,9 +1,11 @@
 //! Responses to refused credentials: status 401 with challenges.
 
 use super::authenticator::Authenticator;
+use super::credential;
 use crate::error::{Rejection, RejectionKind};
 use crate::policy::route_match::RouteMatch;
 use crate::telemetry::label::{AuthMethod, AuthReason};
+use http::request::Parts;
 use http::{HeaderName, HeaderValue, header};
 
 impl Authenticator {
@@ -113,6 +115,34 @@ pub(super) fn name_expired_key(rejection: Rejection, id: &str) -> Rejection {
     let detail = format!("The API key `{id}` has expired.");
     let cause = format!("{}: the API key `{id}`", AuthReason::Expired.label());
     rejection.with_detail(detail).with_cause(cause)
+}
+
+/// Schemes of `Authorization` that callers use by mistake: others could be a part of a credential.
+const KNOWN_SCHEMES: [&str; 6] = ["Basic", "Digest", "Negotiate", "NTLM", "ApiKey", "Token"];
+
+/// Names what stands in place of a credential, which is never quoted.
+pub(super) fn name_malformed_credential(rejection: Rejection, method: AuthMethod, head: &Parts) -> Rejection {
+    let value = head.headers.get(header::AUTHORIZATION).map(|value| value.as_bytes().trim_ascii());
+    let scheme = value.map(|value| value.split(|byte| *byte == b' ').next().unwrap_or_default());
+    let is_scheme = |name: &&str| scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case(name.as_bytes()));
+    let detail = match (method, value, KNOWN_SCHEMES.iter().copied().find(is_scheme)) {
+        (AuthMethod::Jwt, ..) => {
+            "The token cannot be read as a JWT, which has three parts in base64url, the first two of them JSON.".into()
+        }
+        (_, Some([]), _) => "The field `Authorization` is empty.".into(),
+        (_, Some(_), Some(scheme)) => format!("The field `Authorization` has the scheme `{scheme}`."),
+        (_, Some(value), None) if is_scheme(&"Bearer") => match credential::parse_bearer(value) {
+            Some(_) => "The credential is a Bearer token, and the route accepts none.".into(),
+            None if value.len() == "Bearer".len() => "Nothing stands after `Bearer` in `Authorization`.".into(),
+            None => "What stands after `Bearer` in `Authorization` has characters that no token has.".into(),
+        },
+        (_, Some(_), None) => "The field `Authorization` does not begin with `Bearer` and a space.".into(),
+        (_, None, _) if credential::is_in_query(head) => {
+            "The credential is in the URL (`access_token`), where it never belongs.".into()
+        }
+        (_, None, _) => "The API key is empty.".to_owned(),
+    };
+    rejection.with_detail(detail)
 }
 
 /// Returns the error code of RFC 6750, section 3.1. That section requires status 400 for `invalid_request`; 401 is used

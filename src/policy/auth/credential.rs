@@ -28,8 +28,7 @@ impl<'r> Credential<'r> {
         let first = authorization.next();
         seen += usize::from(first.is_some()) + authorization.count();
         // RFC 6750, section 2: "Clients MUST NOT use more than one method to transmit the token in each request."
-        // Section 2.3 also allows it in the query, but explains why it should not be there: URLs are logged.
-        let in_query = head.uri.query().is_some_and(|query| query.split('&').any(is_token_parameter));
+        let in_query = is_in_query(head);
         match (seen + usize::from(in_query), first) {
             (2.., _) => Err(AuthReason::Ambiguous),
             (_, _) if in_query => Err(AuthReason::Malformed),
@@ -42,13 +41,19 @@ impl<'r> Credential<'r> {
     }
 }
 
+/// Returns whether a token is in the query. RFC 6750, section 2.3 allows it there, but explains why it should not be
+/// there: URLs are logged.
+pub(super) fn is_in_query(head: &Parts) -> bool {
+    head.uri.query().is_some_and(|query| query.split('&').any(is_token_parameter))
+}
+
 fn is_token_parameter(parameter: &str) -> bool {
     parameter.split('=').next().is_some_and(|name| name.eq_ignore_ascii_case("access_token"))
 }
 
 /// Parses RFC 6750, section 2.1: `credentials = "Bearer" 1*SP b64token`, with the scheme in any case (RFC 9110, section
 /// 11.1).
-fn parse_bearer(value: &[u8]) -> Option<&[u8]> {
+pub(super) fn parse_bearer(value: &[u8]) -> Option<&[u8]> {
     let (scheme, token) = value.split_at_checked("Bearer".len())?;
     if !scheme.eq_ignore_ascii_case(b"Bearer") || token.first() != Some(&b' ') {
         return None;

@@ -59,6 +59,9 @@ impl Gate for AuthenticationGate {
                 let key_id = is_expired_key.then(|| auth.find_key_id(matched, head)).flatten();
                 Err(match key_id {
                     Some(id) => challenge::name_expired_key(rejection, &id),
+                    None if reason == AuthReason::Malformed => {
+                        challenge::name_malformed_credential(rejection, method, head)
+                    }
                     None => rejection,
                 })
             }

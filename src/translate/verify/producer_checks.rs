@@ -7,6 +7,7 @@ use super::rule::Rule;
 use super::value::VerifyProblem;
 use crate::codec::json;
 use crate::event::{Event, EventType, Field, Json, Members, find_member, get, input};
+use crate::translate::patch_check::{PatchChecker, UnfitPatch};
 use serde_json::value::RawValue;
 use std::collections::{HashMap, HashSet};
 
@@ -32,6 +33,8 @@ pub(super) struct ProducerChecks {
     /// thread and run ids of the active run
     ids: Option<(Json<'static>, Json<'static>)>,
     calls: HashMap<String, SeenCall>,
+    /// knows nothing of the state before the stream
+    patches: PatchChecker,
 }
 
 impl ProducerChecks {
@@ -43,6 +46,10 @@ impl ProducerChecks {
         let mut report = |rule, field: Field, found| {
             problems.push(VerifyProblem { rule, path: format!("/{}", field.camel()), found });
         };
+        if let Some(unfit) = self.patches.check(event) {
+            let shown = UnfitPatch { operation: sanitize(&unfit.operation), path: sanitize(&unfit.path), ..unfit };
+            report(Rule::UnfitPatch, shown.field, shown.to_string());
+        }
         match event.kind {
             EventType::RunStarted => self.check_start(event, &mut report),
             EventType::RunFinished => self.check_finish(event, &mut report),

@@ -96,6 +96,7 @@ rules! {
     DuplicateInterrupt Warning "duplicate-interrupt" "interrupt ids must be unique in a run (§2, §3.3)";
     PendingCall Warning "pending-call" "a pending call must be a call of this run without a result (§2, §3.3)";
     UnknownCall Warning "unknown-call" "a result should belong to a call in the stream (§3.3)";
+    UnfitPatch Warning "unfit-patch" "a patch must fit what the client holds, which otherwise leaves it out (§3.4)";
     InvalidArguments Warning "invalid-arguments" "the arguments of a finished call must be one JSON text (§3.3)";
     CustomName Warning "custom-name" "a custom name must have a prefix: names without one are reserved for the protocol (§4.3)";
     // Other dialects.

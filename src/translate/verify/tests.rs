@@ -70,6 +70,26 @@ fn checks_event_order_like_the_client() {
     ]);
 }
 
+/// "failure ⇒ console.warn, state unchanged" (§3.4): the client goes on with what it had.
+#[test]
+fn names_patches_that_do_not_fit_what_the_client_holds() {
+    const SNAPSHOT: &str = r#"{"type":"STATE_SNAPSHOT","snapshot":{"a":1}}"#;
+    const PATCH: &str = r#"{"type":"STATE_DELTA","delta":[{"op":"replace","path":"/b/c","value":2}]}"#;
+    const RESULT: &str = r#"{"type":"ACTIVITY_SNAPSHOT","messageId":"m","activityType":"p","content":{}}"#;
+    const CHANGE: &str =
+        r#"{"type":"ACTIVITY_DELTA","messageId":"m","activityType":"p","patch":[{"op":"remove","path":"/x"}]}"#;
+    check(&[
+        (&[START, SNAPSHOT, PATCH, FINISH], &["5 unfit-patch /delta"]),
+        // The state before the stream is not known.
+        (&[START, PATCH, FINISH], &[]),
+        (&[START, RESULT, CHANGE, FINISH], &["5 unfit-patch /patch"]),
+    ]);
+    let hostile = PATCH.replace("/b/c", "/b\\u001b[2J");
+    let (findings, summary) = verify_pieces(&AG_UI, &[sse(&[START, SNAPSHOT, &hostile, FINISH]).as_bytes()]);
+    assert_eq!(findings[0].found, r"`replace` of `/b\u{1b}[2J` does not fit the state that the client holds");
+    assert!(summary.is_accepted());
+}
+
 #[test]
 fn checks_values_like_the_client() {
     check(&[

@@ -102,6 +102,22 @@ async fn challenges_callers_and_names_the_token_error() {
     let both = format!("{}X-Api-Key: key-1\r\n", bearer(&signer.token(ISSUER)));
     let problem = assert_refused(&call("/both", &both).await, 401, "invalid_token");
     assert_eq!(problem["detail"], "The request carries more than one credential; send one.");
+    // What stands in place of a credential is named, and not quoted.
+    for (path, fields, expected) in [
+        ("/run", bearer("opaque"), "The token cannot be read as a JWT"),
+        ("/run", "Authorization: basic YTpi\r\n".into(), "has the scheme `Basic`."),
+        ("/run", "Authorization: hunter2\r\n".into(), "does not begin with `Bearer` and a space."),
+        ("/run", "Authorization: Bearer\r\n".into(), "Nothing stands after `Bearer`"),
+        ("/run", "Authorization: Bearer hunter2 x\r\n".into(), "has characters that no token has."),
+        ("/run", "Authorization:\r\n".into(), "is empty."),
+        ("/run?access_token=hunter2", String::new(), "The credential is in the URL (`access_token`)"),
+        ("/keys", bearer("key-1"), "The credential is a Bearer token, and the route accepts none."),
+        ("/keys", "X-Api-Key:\r\n".into(), "The API key is empty."),
+    ] {
+        let problem = assert_refused(&call(path, &fields).await, 401, "invalid_token");
+        let detail = problem["detail"].as_str().unwrap_or_default();
+        assert!(detail.contains(expected) && !detail.contains("hunter2"), "{fields}: {problem}");
+    }
     // RFC 6750, section 3.1: a request that is malformed, and a token that is.
     let error = async |fields: &str| {
         let answer = call("/run", fields).await;

@@ -43,7 +43,7 @@ async fn has_the_words_with_which_an_agent_refused() {
         (
             refusal("429 Too Many Requests", "Retry-After: 20\r\n", "text/plain", "quota \u{1b}[2J exhausted"),
             "",
-            Some("429 Too Many Requests (Retry-After: 20): quota [2J exhausted"),
+            Some("429 Too Many Requests (Retry-After: 20): quota ␛[2J exhausted"),
         ),
         (refusal("502 Bad Gateway", "", "text/html", "<h1>no</h1>"), "", Some("502 Bad Gateway")),
         // The gateway follows no redirect; a query could have a token.
@@ -99,6 +99,9 @@ async fn has_the_words_with_which_an_agent_refused() {
         let run = run_dir.last_run().await;
         assert_eq!(run["refusal"].as_str(), expected, "{run}");
         assert!(redact.is_empty() || !run.to_string().contains("expired"), "{run}");
+        let follows_none =
+            run["message"].as_str().is_some_and(|text| text.contains("the gateway follows no redirects"));
+        assert_eq!(follows_none, expected.is_some_and(|text| text.starts_with("302")), "{run}");
         if !redact.is_empty() {
             // Only a text that was passed could be what the route redacts.
             let is_passed = redact.contains("pass");
@@ -226,5 +229,66 @@ async fn names_a_byte_order_mark_before_the_json_of_an_event() {
     let notes: Vec<_> = rows.iter().map(|row| row["note"].as_str().unwrap_or_default()).collect();
     let [_, marked, other, _] = notes.as_slice() else { panic!("{rows:?}") };
     assert!(marked.starts_with("a byte order mark (U+FEFF) stands before the JSON"), "{marked}");
+    assert_eq!(rows[1]["agent"]["type"], "TEXT_MESSAGE_CHUNK", "{rows:?}");
     assert_eq!(*other, "");
+}
+
+/// "failure ⇒ console.warn, state unchanged; baseline = input.state" (`specs/ag-ui-1.0.md` §3.4): the client's user sees
+/// an old state, and nothing else.
+#[tokio::test]
+async fn names_a_patch_that_does_not_fit_what_the_client_holds() {
+    let snapshot = "data: {\"type\":\"STATE_SNAPSHOT\",\"snapshot\":{\"a\":1}}\n\n";
+    let patch = "data: {\"type\":\"STATE_DELTA\",\"delta\":[{\"op\":\"replace\",\"path\":\"/b/c\",\"value\":2}]}\n\n";
+    let unfit = "the client cannot apply this patch, and leaves it out: `replace` of `/b/c` does not fit the state that the client holds";
+    for (before, route, expected) in [
+        // The request has the state `{}`.
+        ("", "inspect: full", Some(unfit)),
+        // Without it, nothing is known of the state.
+        ("", "inspect: events", None),
+        (snapshot, "inspect: events", Some(unfit)),
+        // What is replaced is not what the client holds.
+        (snapshot, "inspect: full, redact: [snapshot.a]", None),
+        ("", "inspect: full, client: ag-ui-0", None),
+    ] {
+        let client = if route.contains("client:") { "" } else { "client: ag-ui, " };
+        let agent = Agent::with_response([HEAD, STARTED, before, patch, FINISHED].concat());
+        let run_dir = RunDir::new();
+        let gateway = start(&agent, &run_dir, "", &format!("{client}agent: ag-ui, {route}")).await;
+        post_run(gateway.data, "/chat").await;
+        let id = run_dir.last_run().await["id"].clone();
+        let rows = run_dir.lines(&format!("/inspect/v1/runs/{id}/rows"));
+        let row = rows.iter().find(|row| row["agent"]["type"] == "STATE_DELTA").expect("the patch");
+        assert_eq!((row["note"].as_str(), &row["losses"]), (expected, &json!([])), "{route}: {row}");
+        // The list has it, too.
+        let run = run_dir.lines("/inspect/v1/runs").pop().expect("a run");
+        let cause = (run["cause"]["type"].as_str(), run["cause"]["note"].as_str());
+        assert_eq!(cause, (expected.and(Some("STATE_DELTA")), expected), "{route}: {run}");
+    }
+}
+
+/// Of several causes, the one from which the others follow.
+#[tokio::test]
+async fn lists_the_cause_that_rows_have() {
+    let text = "data: {\"type\":\"TEXT_MESSAGE_START\",\"messageId\":\"m\",\"role\":\"assistant\"}\n\n";
+    let cut = "data: {\"type\":\"TEXT_MESSAGE_CONTENT\",\"messageId\":\"m\",\"delta\":\"\u{4f60}";
+    let other = "data: {\"type\":\"TEXT_MESSAGE_CONTENT\",\"messageId\":\"n\",\"delta\":\"a\"}\n\n";
+    let clean = "data: {\"type\":\"TEXT_MESSAGE_END\",\"messageId\":\"m\"}\n\n";
+    for (events, expected) in [
+        (text.to_owned() + cut, json!(["event", null, null])),
+        (text.to_owned() + other + FINISHED, json!([null, {"before": "m", "after": "n"}, null])),
+        (
+            text.to_owned() + FINISHED,
+            json!([null, null, [{"item": "message", "id": "m", "name": null, "lacks": "end", "n": 2}]]),
+        ),
+        (text.to_owned() + clean + FINISHED, json!([null, null, null])),
+    ] {
+        let agent = Agent::with_response([HEAD, STARTED, &events].concat());
+        let run_dir = RunDir::new();
+        let gateway = start(&agent, &run_dir, "", "client: ag-ui, agent: ag-ui, inspect: events").await;
+        post_run(gateway.data, "/chat").await;
+        run_dir.last_run().await;
+        let run = run_dir.lines("/inspect/v1/runs").pop().expect("a run");
+        let cause = &run["cause"];
+        assert_eq!(json!([cause["cut_within"], cause["id_change"], cause["left_open"]]), expected, "{run}");
+    }
 }

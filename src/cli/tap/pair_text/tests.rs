@@ -1,8 +1,9 @@
 //! The text of rows and ends, and agents that try to draw on the terminal.
 
+use super::super::super::run_cause::{IdChangeLine, LeftOpenLine};
 use super::super::super::run_line::WaitLine;
 use super::super::run_counts::{LARGE_BYTES, LONG_WAIT_MS};
-use super::super::tap_line::{CarriedLine, IdChangeLine, LeftOpenLine};
+use super::super::tap_line::CarriedLine;
 use super::*;
 
 fn event(kind: &str, data: &str) -> EventLine {
@@ -105,6 +106,10 @@ fn the_end_names_a_large_event_and_an_unusual_form() {
     let run = RunLine { missed_bytes: 358_049, ..run };
     let text = PairText { columns: 90, colored: false, side: TapSide::Both }.format_end(&run, &counts).join("\n");
     assert!(text.contains("the largest event STATE with at least 8.3 MB\n"), "{text}");
+    // Not beside the limit that it has reached.
+    let run = RunLine { code: Some("frame_too_large".to_owned()), ..run };
+    let text = PairText { columns: 90, colored: false, side: TapSide::Both }.format_end(&run, &counts).join("\n");
+    assert!(!text.contains("8.3 MB"), "{text}");
 }
 
 #[test]
@@ -175,10 +180,9 @@ fn the_end_names_a_byte_order_mark_and_a_second_run_before_what_follows_from_the
     let lines = end(&[lost(3, "TEXT", "marked_line")], Some("upstream_reset"));
     assert!(lines[0].ends_with("Run it again; see its log."), "{lines:?}");
     let late = [lost(6, "RUN_STARTED", "after_terminal"), lost(7, "TEXT", "after_terminal")];
-    let another =
-        "#0 finished after 0ms: the agent began another run after RUN_FINISHED (row 6): the client got nothing of it";
+    let another = "#0 finished after 0ms: the agent began another run after RUN_FINISHED (row 6): the client got nothing of it; let the agent send one run in each answer";
     assert_eq!(end(&late, None), [another, "     lost after_terminal ×2: Why."]);
-    let late_text = "#0 finished after 0ms: the agent went on after its end of the run, with 1 event from row 7 on: the client got nothing of it";
+    let late_text = "#0 finished after 0ms: the agent went on after its end of the run, with 1 event from row 7 on: the client got nothing of it; let the agent send its last event at the end";
     assert_eq!(end(&late[1..], None), [late_text, "     lost after_terminal ×1: Why."]);
     // Other losses follow the outcome, except those that are carried.
     let start = "#0 finished after 0ms: lost second_start ×1: Why.";
@@ -246,6 +250,14 @@ fn the_end_names_the_silence_after_which_the_client_left() {
     assert_eq!(end(42_020, &[]), [silent, open]);
     let left = "#0 client_gone after 0ms: the client closed the connection before the run ended";
     assert_eq!(end(900, &[]), [left, open]);
+    // Its last event had begun.
+    let mut counts = RunCounts::default();
+    let (agent, cut_within) = (Some(event("TEXT", "{")), Some("unfinished".to_owned()));
+    counts.add(&RowLine { n: 1, agent, cut_within, cause: "dropped".to_owned(), ..RowLine::default() });
+    counts.add(&RowLine { n: 2, at_ms: 9_000, cause: "disconnect".to_owned(), ..RowLine::default() });
+    let run = RunLine { outcome: Some("client_gone".to_owned()), ..RunLine::default() };
+    let within = "#0 client_gone after 0ms: the client closed the connection after the agent had sent nothing for 9.00s, in the middle of TEXT (row 1)";
+    assert_eq!(texts.format_end(&run, &counts), [within]);
     let slow = "     the client did not read for 42.00s before the end";
     assert_eq!(end(42_020, &[(100, 42_000)]), [left, open, slow]);
 }
@@ -327,10 +339,14 @@ fn the_end_says_that_ids_change_only_if_started_items_are_left_open() {
 #[test]
 fn the_end_has_the_words_with_which_the_agent_refused() {
     let refusal = Some("429 Too Many Requests (Retry-After: 20): quota \x1b[2J".to_owned());
-    let run = RunLine { outcome: Some("upstream_error".to_owned()), refusal, ..RunLine::default() };
+    let message = Some("The agent answered with status 429. See its log.".to_owned());
+    let code = Some("upstream_status".to_owned());
+    let run = RunLine { outcome: Some("upstream_error".to_owned()), code, message, refusal, ..RunLine::default() };
     let texts = PairText { columns: 100, colored: false, side: TapSide::Both };
     let lines = texts.format_end(&run, &RunCounts::default());
-    assert_eq!(lines[1], "     the agent's answer: 429 Too Many Requests (Retry-After: 20): quota ␛[2J");
+    let answer = "the agent's answer: 429 Too Many Requests (Retry-After: 20): quota ␛[2J";
+    assert_eq!(lines[0], format!("#0 upstream_error after 0ms: upstream_status: {answer}"));
+    assert_eq!(lines[1], "     The agent answered with status 429. See its log.");
 }
 
 #[test]

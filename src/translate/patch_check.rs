@@ -1,0 +1,249 @@
+//! Finds patches that do not fit what a client holds.
+//!
+//! "STATE_DELTA = RFC 6902 via fast-json-patch, atomic; failure ⇒ console.warn, state unchanged; baseline =
+//! input.state" (`specs/ag-ui-1.0.md` §3.4): nobody but the client's developer sees that.
+//!
+//! The state is known from the request or a snapshot, the content of an activity from its snapshot. Before that, and
+//! where a patch costs too much or clients may differ, nothing is known, and nothing is found.
+
+use crate::codec::json;
+use crate::dialect::patched_json::{PatchNotApplied, PatchedJson};
+use crate::event::{Event, EventType, Field, Json, Members, get};
+use std::collections::VecDeque;
+use std::fmt;
+
+/// Bytes of a document that is followed. A patch can add eight times its own.
+const MAX_DOCUMENT: usize = 4 << 20;
+const GROWTH_PER_BYTE: usize = 9;
+
+/// Activities that are followed, the latest.
+const MAX_ACTIVITIES: usize = 16;
+
+/// Characters of the agent's words that a finding quotes.
+const SHOWN_CHARACTERS: usize = 100;
+
+/// The role of a message that is an activity.
+const ACTIVITY: &str = "activity";
+
+/// A patch that does not fit: its operation, and what it is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct UnfitPatch {
+    /// the member that has the patch
+    pub(crate) field: Field,
+    pub(crate) operation: String,
+    pub(crate) path: String,
+}
+
+impl fmt::Display for UnfitPatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let UnfitPatch { field, operation, path } = self;
+        match field {
+            Field::Delta => write!(f, "`{operation}` of `{path}` does not fit the state that the client holds"),
+            _ => write!(f, "`{operation}` of `{path}` does not fit the content of the activity that the client holds"),
+        }
+    }
+}
+
+/// Documents of a client, as far as they are known.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PatchChecker {
+    state: Option<ClientDocument>,
+    /// by the ids of their messages
+    activities: VecDeque<(String, ClientDocument)>,
+}
+
+#[derive(Clone, Debug)]
+struct ClientDocument {
+    content: PatchedJson,
+    /// bytes, at most
+    size: usize,
+}
+
+impl PatchChecker {
+    /// Begins with the state that the client has sent, if that is known.
+    pub(crate) fn new(state: Option<&Json<'_>>) -> PatchChecker {
+        PatchChecker { state: state.and_then(ClientDocument::new), activities: VecDeque::new() }
+    }
+
+    /// Takes the next event for the client. Returns its patch, if that does not fit.
+    pub(crate) fn check(&mut self, event: &Event<'_>) -> Option<UnfitPatch> {
+        match event.kind {
+            EventType::StateSnapshot => self.state = event.get(Field::Snapshot).and_then(ClientDocument::new),
+            EventType::StateDelta => {
+                return ClientDocument::apply(&mut self.state, Field::Delta, event.get(Field::Delta)?);
+            }
+            EventType::ActivitySnapshot => {
+                let id = event.get(Field::MessageId)?.text()?;
+                let is_added = event.get(Field::Replace).is_some_and(|replace| replace.as_str() == "false");
+                let known = self.take_activity(&id);
+                let content = || event.get(Field::Content).and_then(ClientDocument::new);
+                self.keep_activity(&id, known.filter(|_| is_added).or_else(content));
+            }
+            EventType::ActivityDelta => {
+                let id = event.get(Field::MessageId)?.text()?;
+                let mut content = self.take_activity(&id);
+                let found = ClientDocument::apply(&mut content, Field::Patch, event.get(Field::Patch)?);
+                self.keep_activity(&id, content);
+                return found;
+            }
+            EventType::MessagesSnapshot => self.replace_activities(event),
+            _ => {}
+        }
+        None
+    }
+
+    /// "Local activity stays unless the snapshot carries any activity" (§3.4).
+    fn replace_activities(&mut self, snapshot: &Event<'_>) {
+        let list = snapshot.get(Field::Messages).and_then(json::parse_elements).unwrap_or_default();
+        let messages: Vec<_> = list.iter().filter_map(json::parse_message).collect();
+        let is_activity = |message: &&Members<'_>| get(message, Field::Role).is_some_and(|role| role.is_str(ACTIVITY));
+        let activities: Vec<_> = messages.iter().filter(is_activity).collect();
+        if !activities.is_empty() {
+            self.activities.clear();
+        }
+        for message in activities {
+            let Some(id) = get(message, Field::Id).and_then(Json::text) else { continue };
+            self.keep_activity(&id, get(message, Field::Content).and_then(ClientDocument::new));
+        }
+    }
+
+    fn take_activity(&mut self, id: &str) -> Option<ClientDocument> {
+        let at = self.activities.iter().position(|(own, _)| own == id)?;
+        self.activities.remove(at).map(|(_, content)| content)
+    }
+
+    fn keep_activity(&mut self, id: &str, content: Option<ClientDocument>) {
+        let Some(content) = content.filter(|_| id.len() <= SHOWN_CHARACTERS) else { return };
+        if self.activities.len() == MAX_ACTIVITIES {
+            self.activities.pop_front();
+        }
+        self.activities.push_back((id.to_owned(), content));
+    }
+}
+
+impl ClientDocument {
+    /// Returns `None` for a document that is too large.
+    fn new(value: &Json<'_>) -> Option<ClientDocument> {
+        let size = value.as_str().len();
+        (size <= MAX_DOCUMENT).then(|| ClientDocument { content: PatchedJson::new(value), size })
+    }
+
+    /// Applies a patch to a document that may be known, and forgets it where the client may hold another one then.
+    fn apply(document: &mut Option<ClientDocument>, field: Field, patch: &Json<'_>) -> Option<UnfitPatch> {
+        let known = document.as_mut()?;
+        known.size += patch.as_str().len() * GROWTH_PER_BYTE;
+        let applied = known.content.apply(patch);
+        let is_large = known.is_large();
+        let unfit = match applied {
+            Err(PatchNotApplied::Refused(at)) => UnfitPatch::new(field, patch, at),
+            Err(PatchNotApplied::TooCostly) | Ok(()) => None,
+        };
+        if is_large || (applied.is_err() && unfit.is_none()) {
+            *document = None;
+        }
+        unfit
+    }
+
+    fn is_large(&mut self) -> bool {
+        if self.size <= MAX_DOCUMENT {
+            return false;
+        }
+        self.size = self.content.heap_size();
+        self.size > MAX_DOCUMENT / 2
+    }
+}
+
+impl UnfitPatch {
+    /// Returns `None` for an operation with which clients differ.
+    fn new(field: Field, patch: &Json<'_>, at: usize) -> Option<UnfitPatch> {
+        let operations = json::parse_elements(patch)?;
+        let operation = operations.get(at)?;
+        let member = |name| Some(json::parse_member(operation, name)?.text()?.into_owned());
+        let (name, path) = (member("op")?, member("path")?);
+        // Some remove the whole document, or take the second name for one of JavaScript.
+        let is_doubtful = (name == "remove" && path.is_empty()) || path.contains("prototype");
+        let shorten = |text: String| text.chars().take(SHOWN_CHARACTERS).collect();
+        (!is_doubtful).then(|| UnfitPatch { field, operation: shorten(name), path: shorten(path) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn find_all(state: Option<&str>, events: &[&str]) -> Vec<String> {
+        let mut checker = PatchChecker::new(state.map(Json::from_trusted).as_ref());
+        let found = events.iter().map(|text| {
+            let object = json::parse_object(text).expect("an event");
+            let kind = object.kind.as_ref().and_then(Json::text).and_then(|kind| EventType::from_wire(&kind));
+            let event = Event { kind: kind.expect("a known type"), members: object.members, source: None };
+            checker.check(&event).map_or_else(String::new, |unfit| unfit.to_string())
+        });
+        found.collect()
+    }
+
+    /// "failure ⇒ console.warn, state unchanged; baseline = input.state" (§3.4).
+    #[test]
+    fn finds_the_operation_that_does_not_fit_the_state() {
+        const SNAPSHOT: &str = r#"{"type":"STATE_SNAPSHOT","snapshot":{"a":1}}"#;
+        const REPLACE: &str = r#"{"type":"STATE_DELTA","delta":[{"op":"add","path":"/c","value":1},{"op":"replace","path":"/b/c","value":2}]}"#;
+        const ADD: &str = r#"{"type":"STATE_DELTA","delta":[{"op":"add","path":"/b","value":{"c":1}}]}"#;
+        let unfit = "`replace` of `/b/c` does not fit the state that the client holds";
+        for (state, events, expected) in [
+            // What was before is not known.
+            (None, &[REPLACE][..], &[""][..]),
+            (Some("{}"), &[REPLACE], &[unfit]),
+            (Some(r#"{"b":{"c":0}}"#), &[REPLACE], &[""]),
+            (None, &[SNAPSHOT, REPLACE, ADD, REPLACE], &["", unfit, "", ""]),
+            // Nothing of the refused patch is left: `/c` is not there.
+            (
+                Some("{}"),
+                &[REPLACE, r#"{"type":"STATE_DELTA","delta":[{"op":"remove","path":"/c"}]}"#],
+                &[unfit, "`remove` of `/c` does not fit the state that the client holds"],
+            ),
+            // Clients differ.
+            (Some("{}"), &[r#"{"type":"STATE_DELTA","delta":[{"op":"remove","path":""}]}"#, REPLACE], &["", ""]),
+        ] {
+            assert_eq!(find_all(state, events), expected, "{state:?} {events:?}");
+        }
+    }
+
+    #[test]
+    fn finds_patches_of_activities_whose_content_is_known() {
+        const SHOWN: &str = r#"{"type":"ACTIVITY_SNAPSHOT","messageId":"m","activityType":"p","content":{"a":[]}}"#;
+        const ADDED: &str =
+            r#"{"type":"ACTIVITY_SNAPSHOT","messageId":"m","activityType":"p","content":{},"replace":false}"#;
+        const CHANGE: &str = r#"{"type":"ACTIVITY_DELTA","messageId":"m","activityType":"p","patch":[{"op":"add","path":"/a/0","value":1}]}"#;
+        const LIST: &str = r#"{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"u","role":"user","content":"x"}]}"#;
+        const OWN: &str =
+            r#"{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"m","role":"activity","activityType":"p","content":{}}]}"#;
+        const OTHER: &str =
+            r#"{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"n","role":"activity","activityType":"p","content":{}}]}"#;
+        let unfit = "`add` of `/a/0` does not fit the content of the activity that the client holds";
+        for (events, expected) in [
+            (&[CHANGE][..], &[""][..]),
+            (&[SHOWN, ADDED, LIST, CHANGE], &["", "", "", ""]),
+            (&[SHOWN, OWN, CHANGE], &["", "", unfit]),
+            (&[SHOWN, OTHER, CHANGE], &["", "", ""]),
+        ] {
+            assert_eq!(find_all(None, events), expected, "{events:?}");
+        }
+    }
+
+    #[test]
+    fn forgets_what_is_too_large() {
+        let large = format!("[{}0]", "0,".repeat(MAX_DOCUMENT / 2));
+        let change = r#"{"type":"STATE_DELTA","delta":[{"op":"remove","path":"/a"}]}"#;
+        assert_eq!(find_all(Some(&large), &[change]), [""]);
+        let mut checker = PatchChecker::new(Some(&Json::from_trusted("{\"a\":0}")));
+        let text = format!(r#"[{{"op":"add","path":"/a","value":"{}"}}]"#, "x".repeat(MAX_DOCUMENT / 4));
+        // Its own size counts, not that of all patches.
+        for _ in 0..3 {
+            assert_eq!(ClientDocument::apply(&mut checker.state, Field::Delta, &Json::from_trusted(&*text)), None);
+            assert!(checker.state.is_some());
+        }
+        let text = format!(r#"[{{"op":"add","path":"/b","value":"{}"}}]"#, "x".repeat(MAX_DOCUMENT / 2));
+        assert_eq!(ClientDocument::apply(&mut checker.state, Field::Delta, &Json::from_trusted(&*text)), None);
+        assert!(checker.state.is_none());
+    }
+}
