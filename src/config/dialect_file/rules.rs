@@ -1,6 +1,7 @@
 //! The rules of a dialect file.
 
 use super::compiler::{DialectCompiler, PathUse, PlacedNode, empty_above, position_of};
+use super::misplaced_keys::suggest_place;
 use crate::config::problem::did_you_mean;
 use crate::config::spanned_tree::{MapEntry, NodeValue, TreeNode, TreeScalarKind, join_key};
 use crate::dialect::{EmittedEvent, MappingRule, MemberTemplate, RuleEffect, ValueTemplate, find_member};
@@ -339,7 +340,9 @@ impl DialectCompiler<'_> {
                 let names = kind.all_slots().map(|slot| slot.field.camel());
                 let known: Vec<&str> = names.chain(own_keys.iter().copied()).collect();
                 let message = format!("{} has no member `{}`", kind.wire(), entry.key);
-                self.report(&path, entry.position, message, did_you_mean(&entry.key, &known));
+                let place = suggest_place(at.path, &entry.key, &known);
+                let hint = place.unwrap_or_else(|| did_you_mean(&entry.key, &known));
+                self.report(&path, entry.position, message, hint);
                 continue;
             };
             let at = PlacedNode { node: &entry.value, path: &path };
