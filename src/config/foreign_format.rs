@@ -10,7 +10,9 @@ pub(super) fn explain_foreign_format(name: &str, text: &str) -> Option<ConfigPro
     let (number, line) = lines.find(|(_, line)| is_content(line))?;
     let line = line.trim();
     // One equals sign in a file of YAML is a typo.
-    let has_key = |line: &str| !line.starts_with([' ', '\t', '#', '[']) && find_key_colon(line).is_some();
+    let has_key = |line: &str| {
+        !line.starts_with([' ', '\t', '#', '[']) && !has_assignment(line) && find_key_colon(line).is_some()
+    };
     let is_assigned = |line: &str| has_assignment(line) && !text.lines().any(has_key);
     let is_table = line.starts_with('[')
         && line.ends_with(']')

@@ -137,6 +137,10 @@ pub(super) fn explain_unknown_key(
     known: &[&str],
     suggestion: &KeySuggestion,
 ) -> ConfigProblem {
+    if entry.key.starts_with("//") {
+        let problem = ConfigProblem::for_file(name, yaml_hints::NO_COMMENT).with_location("", entry.position);
+        return problem.with_hint(yaml_hints::COMMENT_HINT);
+    }
     let hint = match suggestion {
         KeySuggestion::Swallowed(key) => {
             // The rest may be a secret.

@@ -223,6 +223,18 @@ impl DialectCompiler<'_> {
 
     fn compile_event_type(&mut self, at: PlacedNode<'_>) -> Option<EventType> {
         let Some(written) = at.node.entry("type") else {
+            let NodeValue::Mapping(entries) = &at.node.value else { return None };
+            if let Some(entry) = entries.iter().find(|entry| EFFECT_KEYS.contains(&entry.key.as_str())) {
+                self.lacks_names = true;
+                let hint = format!("write it as far left as `{}`", at.path.rsplit('.').next().unwrap_or_default());
+                self.report(
+                    &join_key(at.path, &entry.key),
+                    entry.position,
+                    format!("`{}` is a key of the rule, and no member of an event", entry.key),
+                    hint,
+                );
+                return None;
+            }
             let hint = format!("add AG-UI's event, such as `type: {}`", EventType::TextMessageChunk.wire());
             self.report_at(at, "the key `type` is missing", hint);
             return None;

@@ -55,6 +55,7 @@ pub(super) fn find_mistake(at: PlacedNode<'_>, entries: &[MapEntry]) -> Option<(
     if let [MapEntry { key, value, position, .. }] = entries
         && matches!(value.value, NodeValue::Empty)
         && *position != position_of(at.node)
+        && value.defined.span().byte_len() == Some(0)
     {
         let message = format!("`{{{key}}}` without quotes is an object in YAML");
         return Some((message, format!("write \"{{{key}}}\", or `{{{key}: \"\"}}` for an object")));

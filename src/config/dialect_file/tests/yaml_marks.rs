@@ -169,6 +169,11 @@ fn lines_name_how_far_they_are_indented() {
             same,
         ),
         (
+            at("error: {message: why}\n  request:\n  - body: x\n"),
+            "6:3: this key is indented by 2 spaces, and the one above by 0",
+            same,
+        ),
+        (
             at("request:\n  body:\n    a b\n    c: z\n"),
             "7:5: this line has no `: `, which ends a key",
             "write a colon and a space behind the key",
@@ -335,6 +340,11 @@ fn keys_of_another_place_name_it() {
             rule("emit: {type: TEXT_MESSAGE_CHUNK, delta: \"{a}\", keep: {b: \"{a}\"}}"),
             "4:52: events[0].emit.keep: TEXT_MESSAGE_CHUNK has no member `keep`",
             "`keep` is a key of the rule: write it as far left as `emit`",
+        ),
+        (
+            rule("emit: {keep: {b: \"{a}\"}}") + "request: {body: \"{@thread.b}\"}\n",
+            "4:12: events[0].emit.keep: `keep` is a key of the rule, and no member of an event",
+            "write it as far left as `emit`",
         ),
         (file("") + "emit: {type: RAW}\n", "5:1: emit: there is no such key", "`emit` is a key of a rule"),
         (file("") + "body: {m: 1}\n", "5:1: body: there is no such key", "`body` is a key of the request"),
