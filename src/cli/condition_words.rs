@@ -35,7 +35,7 @@ pub(super) fn explain_word_type(word: &Json<'_>, values: &[Json<'_>]) -> Option<
 
 /// Returns the list of words that is meant by one of them, if frames have a part of it and not the whole.
 pub(super) fn find_list(word: &str, values: &BTreeSet<String>) -> Option<String> {
-    let parts: Vec<&str> = word.split(['|', ',', ' ']).filter(|part| !part.is_empty()).collect();
+    let parts: Vec<&str> = word.split(['|', ',', ' ']).filter(|part| !part.is_empty() && *part != "or").collect();
     let is_list = parts.len() > 1 && !values.contains(word) && parts.iter().any(|part| values.contains(*part));
     is_list.then(|| format!("[{}]", parts.join(", ")))
 }

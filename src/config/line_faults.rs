@@ -263,8 +263,9 @@ fn find_deeper_line(lines: &[WrittenLine<'_>], at: WrittenLine<'_>) -> Option<Li
     let hint = "indent the keys of one mapping by the same number of spaces";
     // The lines around the two tell which of them is wrong.
     let next = lines[at.index + 1..].iter().find(|line| !line.is_blank());
-    let is_beside_next = next.is_some_and(|next| next.indent() == at.indent());
-    let is_outdented = above.next().is_some_and(|outer| outer.is_open() && (outer.depth() >= own || is_beside_next));
+    let is_level_with_next = next.is_some_and(|next| next.indent() == at.indent());
+    let is_outdented =
+        above.next().is_some_and(|outer| outer.is_open() && (outer.depth() >= own || is_level_with_next));
     Some(match is_outdented && line.indent() == own {
         true => line.fault(format!("this key is indented by {}, and the next by {inner}", count_spaces(own)), hint),
         false => at.fault(format!("this key is indented by {}, and the one above by {own}", count_spaces(inner)), hint),

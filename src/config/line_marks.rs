@@ -1,5 +1,5 @@
-//! Finds a mark of a line that is not the one which YAML needs there: a colon without its space, an equals sign, a comma
-//! of another kind or none, a quote or a brace that nothing opened.
+//! Finds a mark of a line that is not the one which YAML needs there: a colon without its space, an equals sign, a
+//! comma of another kind or none, a quote or a brace that nothing opened.
 //!
 //! Only files that YAML refuses are searched: in others, each of these marks may be a part of a text. A mapping in
 //! braces may go on in the next line, so that what is missing at the end of a line is no mistake.
@@ -16,7 +16,7 @@ pub(super) struct MarkFault {
     pub(super) hint: String,
 }
 
-/// What comes next between braces or brackets.
+/// The next part between braces or brackets.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FlowPart {
     Key,
@@ -184,7 +184,7 @@ fn find_missing_colon(entry: &str, is_key: KeyTest) -> Option<MarkFault> {
 }
 
 impl<'t> MarkScanner<'t> {
-    fn rest(&self) -> &'t str {
+    fn tail(&self) -> &'t str {
         &self.line[self.at..]
     }
 
@@ -205,13 +205,13 @@ impl<'t> MarkScanner<'t> {
     }
 
     fn find_comma_fault(&self) -> MarkFault {
-        let name = leading_name(self.rest());
+        let name = leading_name(self.tail());
         let word = if (self.is_key)(name) { format!("`{name}`") } else { "this".to_owned() };
         fault(self.at, format!("a comma is missing before {word}"), "write `, ` between the keys")
     }
 
     fn read_next(&mut self) -> ScanStep {
-        let Some(each) = self.rest().chars().next() else { return ControlFlow::Break(None) };
+        let Some(each) = self.tail().chars().next() else { return ControlFlow::Break(None) };
         match each {
             ' ' | '\t' => self.at += 1,
             '\u{a0}' => {
@@ -268,7 +268,7 @@ impl<'t> MarkScanner<'t> {
         if !self.open.is_empty() {
             return ControlFlow::Continue(());
         }
-        let rest = self.rest().trim_start();
+        let rest = self.tail().trim_start();
         self.at = self.line.len() - rest.len();
         ControlFlow::Break(match rest.chars().next() {
             Some('}' | ']') => Some(fault(self.at, CLOSED_TWICE, "remove it")),
@@ -280,7 +280,7 @@ impl<'t> MarkScanner<'t> {
 
     /// Finds a text whose first quote is missing, if the quotes behind it are not pairs.
     fn find_unopened_quote(&self, quote: char) -> Option<MarkFault> {
-        let is_odd = self.rest().matches(quote).count() % 2 == 1;
+        let is_odd = self.tail().matches(quote).count() % 2 == 1;
         let message = format!("the `{quote}` that opens this text is missing");
         is_odd.then(|| fault(self.begin, message, format!("write `{quote}` before it")))
     }
@@ -296,7 +296,7 @@ impl<'t> MarkScanner<'t> {
             }
             FlowPart::Key | FlowPart::Value => {}
         }
-        let Some(length) = find_quote_end(self.rest(), quote) else { return ControlFlow::Break(None) };
+        let Some(length) = find_quote_end(self.tail(), quote) else { return ControlFlow::Break(None) };
         (self.begin, self.is_quoted) = (self.at, true);
         self.at += length;
         self.part = if self.part == FlowPart::Key { FlowPart::Colon } else { FlowPart::End };
@@ -305,7 +305,7 @@ impl<'t> MarkScanner<'t> {
 
     /// Reads a word without quotes, which ends at a mark.
     fn read_word(&mut self) -> ScanStep {
-        let rest = self.rest();
+        let rest = self.tail();
         let is_mark = |at: usize, each: char| match each {
             ',' | '[' | ']' | '{' | '}' => true,
             ':' => rest[at + 1..].chars().next().is_none_or(|next| " \t,[]{}".contains(next)),

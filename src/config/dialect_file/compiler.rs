@@ -1,6 +1,7 @@
 //! The state of a compilation, and the keys of the file.
 
 use super::compiled::{ConstantText, DialectFile, PathChain, PayloadPath, ReadPlace, ReadTable};
+use super::file_keys::FILE_KEYS;
 use super::file_lines::FileLines;
 use super::misplaced_keys::suggest_place;
 use crate::codec::json::JsonStep;
@@ -12,8 +13,6 @@ use crate::config::substitution::{SubstitutionError, expand, is_variable_name};
 use crate::dialect::{self, EmittedEvent, FramePayload, MappedDialect, Mapping, MappingRule, RuleEffect, find_member};
 use crate::event::{EventType, Field, Json};
 use std::collections::BTreeSet;
-
-pub(super) const FILE_KEYS: &[&str] = &["name", "payload", "request", "events", "error", "tests"];
 
 /// Keys of other formats, with the way to write what they are for.
 const OTHER_KEYS: &[(&str, &str)] = &[

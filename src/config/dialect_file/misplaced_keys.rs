@@ -1,9 +1,6 @@
 //! Keys that a dialect file has in another place, and the way there.
 
-use super::compiler::FILE_KEYS;
-use super::examples::EXAMPLE_KEYS;
-use super::requests::{ERROR_KEYS, REQUEST_KEYS};
-use super::rules::{CONTENT, FAIL_KEYS, KEY, RULE_KEYS};
+use super::file_keys::{CONTENT, ERROR_KEYS, EXAMPLE_KEYS, FAIL_KEYS, FILE_KEYS, KEY, REQUEST_KEYS, RULE_KEYS};
 use crate::config::problem::is_one_edit_off;
 use crate::event::{EventType, Field};
 

@@ -4,6 +4,8 @@
 
 mod file_lines;
 mod compiled;
+mod file_keys;
+mod misplaced_keys;
 mod compiler;
 mod kept_names;
 mod request_places;
@@ -17,7 +19,6 @@ mod misread_values;
 mod requests;
 mod example_streams;
 mod examples;
-mod misplaced_keys;
 mod schema;
 #[cfg(test)]
 mod tests;
@@ -30,12 +31,10 @@ use super::yaml_errors::{NO_YAML, explain_syntax};
 use crate::event::Field;
 use crate::net::read_file;
 pub(crate) use compiled::{DialectExample, DialectFile, ExampleInput, PayloadPath, ReadPlace, ReadTable};
-use compiler::{DialectCompiler, FILE_KEYS};
-use examples::EXAMPLE_KEYS;
+use compiler::DialectCompiler;
+use file_keys::{CONTENT, EXAMPLE_KEYS, FAIL_KEYS, FILE_KEYS, KEY, REQUEST_KEYS, RULE_KEYS};
 pub(crate) use misread_values::find_boolean;
 pub(crate) use path_text::write_path;
-use requests::REQUEST_KEYS;
-use rules::{CONTENT, FAIL_KEYS, KEY, RULE_KEYS};
 pub use schema::dialect_file_schema;
 use templates::{EACH_KEYS, ITEM_KEYS};
 use value_mistakes::{CONVERSION_KEYS, TABLE_KEYS};

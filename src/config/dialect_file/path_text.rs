@@ -192,18 +192,7 @@ impl DialectCompiler<'_> {
                 return None;
             }
             _ => {
-                let known = if is_frame { FRAME_ROOTS } else { REQUEST_ROOTS };
-                let root = format!("@{name}");
-                let hint = match (name, nearest(&root, known).as_slice()) {
-                    ("thread_id", _) => "write `threadId`, the member of the request".to_owned(),
-                    ("run_id", _) => "write `runId`, the member of the request".to_owned(),
-                    (_, []) => {
-                        let member = text.trim_start_matches('@');
-                        format!("write `{member}` for a member, or {}", did_you_mean(&root, known))
-                    }
-                    _ => did_you_mean(&root, known),
-                };
-                self.report_at(at, format!("`{root}` does not exist here"), hint);
+                self.report_at(at, format!("`@{name}` does not exist here"), suggest_root(name, text, is_frame));
                 return None;
             }
         };
@@ -281,6 +270,20 @@ impl DialectCompiler<'_> {
             return None;
         }
         Some(steps)
+    }
+}
+
+/// Returns the way out for a path that begins with the name of no place.
+fn suggest_root(name: &str, text: &str, is_frame: bool) -> String {
+    let known = if is_frame { FRAME_ROOTS } else { REQUEST_ROOTS };
+    let root = format!("@{name}");
+    match (name, nearest(&root, known).as_slice()) {
+        ("thread_id", _) => "write `threadId`, the member of the request".to_owned(),
+        ("run_id", _) => "write `runId`, the member of the request".to_owned(),
+        (_, []) if !is_named_place(name) => {
+            format!("write `{}` for a member, or {}", text.trim_start_matches('@'), did_you_mean(&root, known))
+        }
+        _ => did_you_mean(&root, known),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The rules of a dialect file.
 
 use super::compiler::{DialectCompiler, PathUse, PlacedNode, empty_above, position_of};
+use super::file_keys::{CONTENT, EFFECT_KEYS, FAIL_KEYS, KEY, RULE_KEYS};
 use super::misplaced_keys::suggest_place;
 use crate::config::problem::did_you_mean;
 use crate::config::spanned_tree::{MapEntry, NodeValue, TreeNode, TreeScalarKind, join_key};
@@ -8,20 +9,8 @@ use crate::dialect::{EmittedEvent, MappingRule, MemberTemplate, RuleEffect, Valu
 use crate::event::lane::ChunkStreamKind;
 use crate::event::{EventType, Field, MemberKey, retired};
 
-pub(super) const RULE_KEYS: &[&str] =
-    &["when", "has", "lacks", "each", "emit", "set", "append", "keep", "finish", "done", "fail", "ignore"];
-
-/// Keys that make a rule do something.
-pub(super) const EFFECT_KEYS: &[&str] = &["emit", "set", "append", "keep", "finish", "done", "fail", "ignore"];
-
-pub(super) const FAIL_KEYS: &[&str] = &["message", "code"];
-
 /// Events that come by themselves, or with an effect of their own.
 pub(super) const NOT_EMITTED: &[EventType] = &[EventType::RunStarted, EventType::RunFinished, EventType::RunError];
-
-/// Keys of an event that are not AG-UI's.
-pub(super) const KEY: &str = "key";
-pub(super) const CONTENT: &str = "content";
 
 fn has_conditions(rule: &MappingRule) -> bool {
     rule.each.is_some() || !rule.conditions.is_empty()

@@ -2,10 +2,10 @@
 
 use super::compiled::{PathChain, ReadTable};
 use super::compiler::{DialectCompiler, PathUse, PlacedNode, literal_json, position_of};
+use super::file_keys::RULE_KEYS;
 use super::path_text::{is_named_place, is_place};
 use super::request_places::RequestPlace;
 use super::rule_overlaps::FirstMatch;
-use super::rules::RULE_KEYS;
 use super::value_mistakes::{
     CONVERSION_KEYS, TABLE_KEYS, find_conversion, find_mistake, find_outdented_form, find_path_mistake, is_compared,
     is_pattern, plain_variable, quote_path, value_of,
