@@ -301,6 +301,7 @@ fn places_in_the_marks_of_another_language() {
             "4:45: events[0].emit.delta: `@a` does not exist here",
             "write `a` for a member, or use one of",
         ),
+        (request("\"{@run.a}\""), "5:21: request.body.m: `@run` does not exist here", "use one of: `@item`"),
         (request("\"{@thread_id}\""), "5:21: request.body.m: `@thread_id` does not exist here", "write `threadId`"),
         (
             request("$user_text"),
@@ -366,4 +367,14 @@ fn keys_of_another_place_name_it() {
             "did you mean `rules`?",
         ),
     ]);
+}
+
+#[test]
+fn many_mistakes_of_one_file_are_bounded() {
+    let keys = |value: &str| (0..300).map(|at| format!("  k{at}: {value}\n")).collect::<String>();
+    let wrong = super::problems(&(file("") + &keys("1").replace("  k", "k")));
+    assert_eq!(wrong.lines().count(), 100);
+    let text = file("") + "request:\n  body:\n" + &keys("yes").replace("  k", "    k");
+    let compiled = super::DialectFile::compile("f", text.as_bytes(), &|_| None);
+    assert_eq!(compiled.map(|file| file.warnings.len()).ok(), Some(100));
 }
