@@ -1,6 +1,7 @@
 //! The rules of a dialect file that no frame of its examples needs, and the places that none has: they are not tested,
 //! and may have a misspelt path.
 
+use super::condition_words::{explain_conditions, explain_word_type, find_list};
 use super::example_run::{ExampleFrame, ExampleRun};
 use super::path_hint::{MAX_MEMBERS, PathHint, list_members, nearest_values, propose, suggest};
 use crate::codec::json::{self, JsonStep};
@@ -21,6 +22,7 @@ const EVENT_MEMBERS: [&str; 2] = ["event", "$.event"];
 const EARLY: &str = "`finish` says here that the run has succeeded, but texts or calls follow in an example: a stream that is cut off between would look complete";
 const EARLY_HINT: &str = "move `finish` to the rule for the agent's last event";
 const STRAY: &str = "an event of this rule is left out: it ends what has not begun, or begins what is open";
+const NO_VALUE_HINT: &str = "write the value behind the colon; `has:` asks for any, and `lacks:` for none";
 const STRAY_HINT: &str = "add a rule for the event with which it begins or ends";
 
 /// Collects what the streams of all examples have and use.
@@ -159,9 +161,16 @@ impl ExampleCoverage {
     fn explain_rules(&self, mapping: &Mapping) -> Vec<(usize, String, String)> {
         let mut found = Vec::new();
         for (index, rule) in mapping.rules.iter().enumerate().filter(|_| self.has_streams) {
-            if !rule.effects.is_empty() && !self.used_lines.contains(&rule.line) {
-                let (cause, hint) = self.explain_rule(rule, &format!("events[{index}].each"));
-                found.push((index, format!("no frame of the examples is for this rule{cause}"), hint));
+            if !self.used_lines.contains(&rule.line) {
+                let mistake = self.explain_condition_words(rule);
+                let is_effective = !rule.effects.is_empty();
+                let why =
+                    mistake.or_else(|| is_effective.then(|| self.explain_rule(rule, &format!("events[{index}].each"))));
+                found.extend(
+                    why.map(|(cause, hint)| (index, format!("no frame of the examples is for this rule{cause}"), hint)),
+                );
+            } else if let Some((cause, hint)) = self.explain_joined_words(rule) {
+                found.push((index, format!("a word of this rule has no frame{cause}"), hint));
             }
             for (lines, message, hint) in
                 [(&self.early_lines, EARLY, EARLY_HINT), (&self.stray_lines, STRAY, STRAY_HINT)]
@@ -221,8 +230,11 @@ impl ExampleCoverage {
             let ValueTest::OneOf(words) = &condition.test else { return None };
             let path = &condition.path;
             if words.iter().all(|word| word.value.is_null()) {
-                let hint = "write the value behind the colon; `has:` asks for any, and `lacks:` for none";
-                return Some((format!(": `{path}` is compared with nothing"), hint.to_owned()));
+                let hint = match self.find_list_before(rule, condition) {
+                    Some(list) => format!("write a list: `{list}`"),
+                    None => NO_VALUE_HINT.to_owned(),
+                };
+                return Some((format!(": `{path}` is compared with nothing"), hint));
             }
             let values = self.values_at(rule, condition)?;
             words.iter().filter_map(|word| word.value.text()).find_map(|word| {
@@ -233,28 +245,66 @@ impl ExampleCoverage {
                         "write all values that it may have, as a list: there is no negation".to_owned(),
                     ));
                 }
-                let parts: Vec<&str> = word.split('|').map(str::trim).collect();
-                if parts.len() > 1 && parts.iter().any(|part| values.contains(*part)) {
-                    return Some((cause, format!("write a list: `[{}]`", parts.join(", "))));
+                if let Some((_, inner)) = word.rsplit_once(": ").filter(|(_, inner)| values.contains(*inner)) {
+                    return Some((cause, format!("write `{inner}` alone")));
                 }
-                let (_, inner) = word.rsplit_once(": ").filter(|(_, inner)| values.contains(*inner))?;
-                Some((cause, format!("write `{inner}` alone")))
+                find_list(&word, &values).map(|list| (cause, format!("write a list: `{list}`")))
             })
         })
     }
 
     /// Returns the texts that frames have at the place of a condition.
     fn values_at(&self, rule: &MappingRule, condition: &Condition) -> Option<BTreeSet<String>> {
-        let is_of_rule = |place: &&ReadPlace| place.rule_line == Some(rule.line) && *place.written == *condition.path;
         match condition.source {
             ValueSource::EventLine => Some(self.event_lines.clone()),
-            ValueSource::Slot(_) => {
-                let steps = self.places.iter().find(is_of_rule)?.chain.last()?;
-                let values = self.frames.iter().filter_map(|frame| find_value(steps, frame.as_borrowed()));
-                Some(values.filter_map(|value| Some(value.text()?.into_owned())).collect())
-            }
-            _ => None,
+            _ => self
+                .json_values_at(rule, condition)
+                .map(|values| values.filter_map(|value| Some(value.text()?.into_owned())).collect()),
         }
+    }
+
+    /// Returns the values that frames have at the place of a condition in them.
+    fn json_values_at(&self, rule: &MappingRule, condition: &Condition) -> Option<impl Iterator<Item = Json<'_>>> {
+        let is_of_rule = |place: &&ReadPlace| place.rule_line == Some(rule.line) && *place.written == *condition.path;
+        let place = self.places.iter().find(is_of_rule).filter(|_| matches!(condition.source, ValueSource::Slot(_)))?;
+        let steps = place.chain.last()?;
+        Some(self.frames.iter().filter_map(move |frame| find_value(steps, frame.as_borrowed())))
+    }
+
+    /// Explains a condition whose word has another type than the values of the frames.
+    fn explain_condition_words(&self, rule: &MappingRule) -> Option<(String, String)> {
+        rule.conditions.iter().find_map(|condition| {
+            let ValueTest::OneOf(words) = &condition.test else { return None };
+            let values: Vec<_> = self.json_values_at(rule, condition)?.collect();
+            words.iter().find_map(|word| {
+                let (found, hint) = explain_word_type(&word.value, &values)?;
+                Some((format!(": they have {found} at `{}`", condition.path), hint))
+            })
+        })
+    }
+
+    /// Explains a word of a condition that is several, between which a comma is missing.
+    fn explain_joined_words(&self, rule: &MappingRule) -> Option<(String, String)> {
+        rule.conditions.iter().find_map(|condition| {
+            let ValueTest::OneOf(words) = &condition.test else { return None };
+            let values = self.values_at(rule, condition)?;
+            words.iter().filter_map(|word| word.value.text()).find_map(|word| {
+                let list = find_list(&word, &values)?;
+                Some((format!(": none has `{word}` at `{}`", condition.path), format!("write a list: `{list}`")))
+            })
+        })
+    }
+
+    /// Returns the list that is meant by `why: done, expired`, in which `expired` is a key without a value.
+    fn find_list_before(&self, rule: &MappingRule, condition: &Condition) -> Option<String> {
+        let at = rule.conditions.iter().position(|own| std::ptr::eq(own, condition))?;
+        rule.conditions[..at].iter().rev().find_map(|other| {
+            let ValueTest::OneOf(words) = &other.test else { return None };
+            let first = words.iter().find_map(|word| Some(word.value.text()?.into_owned()))?;
+            let values = self.values_at(rule, other)?;
+            let is_list = values.contains(&*condition.path) || values.contains(&first);
+            is_list.then(|| format!("{}: [{first}, {}]", other.path, condition.path))
+        })
     }
 
     /// Explains a rule whose list no frame has.
@@ -405,17 +455,6 @@ impl ExampleCoverage {
         };
         Some(PathHint::Sibling { payload: payload.written.clone(), meant })
     }
-}
-
-/// Explains a rule each of whose conditions may hold for a frame, but never all of them for one.
-fn explain_conditions(rule: &MappingRule) -> Option<(String, String)> {
-    let is_of_frame = |condition: &Condition| matches!(condition.source, ValueSource::Slot(_) | ValueSource::EventLine);
-    (rule.conditions.len() > 1 && rule.conditions.iter().all(is_of_frame)).then(|| {
-        (
-            ": none fulfils all its conditions at once".to_owned(),
-            ", or remove the condition that is too much".to_owned(),
-        )
-    })
 }
 
 /// Adds the paths of the objects in an object, the outer ones first.

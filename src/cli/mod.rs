@@ -45,6 +45,7 @@ mod stream_failure;
 mod check_recordings;
 mod example_run;
 mod path_hint;
+mod condition_words;
 mod example_coverage;
 mod example_difference;
 mod check_examples;

@@ -3,10 +3,11 @@
 use serde::de::DeserializeOwned;
 use serde_saphyr::Options;
 
+use super::foreign_format::explain_foreign_format;
 use super::keys;
 use super::problem::{ConfigProblem, is_one_edit_off, nearest};
 use super::source::FileRepairs;
-use super::spanned_tree::{MapEntry, TreeNode};
+use super::spanned_tree::{MapEntry, NodeShape, TreeNode};
 use super::tree_reader::{self, TreeError, TreeMistake};
 use super::yaml_errors::{KeySuggestion, explain_duplicate_key, explain_mistake, explain_syntax, explain_unknown_key};
 use super::yaml_hints::is_known_key;
@@ -23,6 +24,9 @@ pub(super) struct RecoveredFile<T> {
 
 pub(super) fn read<T: DeserializeOwned>(name: &str, text: &str, options: &Options) -> RecoveredFile<T> {
     let unreadable = |problem| RecoveredFile { value: None, problems: vec![problem], repairs: FileRepairs::default() };
+    if let Some(problem) = explain_foreign_format(name, text) {
+        return unreadable(problem);
+    }
     let tree = match TreeNode::parse(text, options) {
         Ok(tree) => tree,
         Err(error) => return unreadable(explain_syntax(name, text, error.without_snippet(), is_known_key)),
@@ -53,6 +57,7 @@ impl FileRepairs {
                 self.misplaced_keys.push(entry.key.clone());
             }
             KeySuggestion::Misplaced(_) => {}
+            KeySuggestion::Swallowed(key) => self.skipped_paths.push(sibling_path(key)),
         }
         entry.value.is_skipped.set(true);
     }
@@ -97,6 +102,9 @@ fn recover<T: DeserializeOwned>(name: &str, text: &str, tree: &TreeNode) -> Reco
 
 /// Suggests similar keys from `known`, or else where the key belongs.
 fn suggest_keys(known: &[&'static str], at: &TreeError<'_>, entry: &MapEntry, entries: &[MapEntry]) -> KeySuggestion {
+    if let Some(key) = find_swallowing_key(known, entry) {
+        return KeySuggestion::Swallowed(key);
+    }
     let mut meant = nearest(&entry.key, known);
     meant.retain(|meant| !entries.iter().any(|other| other.key == *meant || other.read_as.get() == Some(meant)));
     // API key files have no routes.
@@ -107,4 +115,12 @@ fn suggest_keys(known: &[&'static str], at: &TreeError<'_>, entry: &MapEntry, en
         Some(location) => KeySuggestion::Misplaced(location),
         None => KeySuggestion::Misspelt(meant),
     }
+}
+
+/// Returns the known key with which an unknown one without a value begins, as in `client:hai`.
+fn find_swallowing_key(known: &[&'static str], entry: &MapEntry) -> Option<&'static str> {
+    let is_mark = |rest: &str| [":", "：", "=", "->"].iter().any(|mark| rest.trim_start().starts_with(mark));
+    let is_swallowing = |key: &&&str| entry.key.strip_prefix(**key).is_some_and(is_mark);
+    let is_empty = entry.value.shape() == NodeShape::Empty;
+    known.iter().find(is_swallowing).copied().filter(|_| is_empty)
 }

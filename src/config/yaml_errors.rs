@@ -3,6 +3,8 @@
 use serde_saphyr::budget::BudgetBreach;
 use serde_saphyr::{Error, MessageFormatter, UserMessageFormatter};
 
+use super::line_faults::LineFault;
+use super::line_marks::{KeyTest, describe_colon};
 use super::problem::{ConfigProblem, SourcePosition, did_you_mean};
 use super::schema::secrets::holds_secrets;
 use super::spanned_tree::{MapEntry, NodeShape, TreeNode};
@@ -33,16 +35,21 @@ const MAPPING_HINTS: &[(&str, &str)] = &[
     ),
 ];
 
+/// The begin of the message for a mistake that only the parser knows.
+pub(super) const NO_YAML: &str = "this is not YAML";
+
 pub(super) enum KeySuggestion {
     /// Known keys with a similar name, if any.
     Misspelt(Vec<&'static str>),
     /// The mapping where the key belongs.
     Misplaced(&'static str),
+    /// A known key that is not separated from its value.
+    Swallowed(&'static str),
 }
 
 // Syntax problems have no excerpt: a line that cannot be parsed may contain a secret anywhere.
 
-pub(super) fn explain_syntax(name: &str, text: &str, mut error: &Error, is_key: yaml_hints::KeyTest) -> ConfigProblem {
+pub(super) fn explain_syntax(name: &str, text: &str, mut error: &Error, is_key: KeyTest) -> ConfigProblem {
     // The mistake is in the anchor's text.
     while let Error::AliasError { error: inner, .. } = error {
         error = inner;
@@ -54,7 +61,7 @@ pub(super) fn explain_syntax(name: &str, text: &str, mut error: &Error, is_key: 
             if let Some(found) = position.and_then(hint_at) {
                 return explain_hint(name, "", found);
             }
-            (format!("this is not YAML: {msg}"), syntax_hint(msg))
+            (format!("{NO_YAML}: {msg}"), syntax_hint(msg))
         }
         Error::UnknownAnchor { .. } => (
             "an alias (`*name`) without an anchor (`&name`) above it".to_owned(),
@@ -119,7 +126,7 @@ pub(super) fn explain_mistake(name: &str, text: &str, error: &TreeError<'_>, nod
     ConfigProblem { hint: hint.map(str::to_owned), ..problem }
 }
 
-fn explain_hint(name: &str, path: &str, found: yaml_hints::YamlHint) -> ConfigProblem {
+fn explain_hint(name: &str, path: &str, found: LineFault) -> ConfigProblem {
     ConfigProblem::for_file(name, found.message).with_location(path, Some(found.position)).with_hint(found.hint)
 }
 
@@ -130,7 +137,18 @@ pub(super) fn explain_unknown_key(
     known: &[&str],
     suggestion: &KeySuggestion,
 ) -> ConfigProblem {
+    if entry.key.starts_with("//") {
+        let problem = ConfigProblem::for_file(name, yaml_hints::NO_COMMENT).with_location("", entry.position);
+        return problem.with_hint(yaml_hints::COMMENT_HINT);
+    }
     let hint = match suggestion {
+        KeySuggestion::Swallowed(key) => {
+            // The rest may be a secret.
+            let (message, hint) = describe_colon(key, |_| true);
+            let mapping_path = path.strip_suffix(&entry.key).unwrap_or(path).trim_end_matches('.');
+            let problem = ConfigProblem::for_file(name, message).with_location(mapping_path, entry.position);
+            return problem.with_hint(hint);
+        }
         KeySuggestion::Misplaced(location) => (*location).to_owned(),
         // A similar key that is already in the mapping was not intended.
         KeySuggestion::Misspelt(meant) if meant.is_empty() => did_you_mean("", known),
@@ -191,6 +209,11 @@ fn syntax_hint(message: &str) -> Option<&'static str> {
             "between `[` and `]`, quote a value that contains `{`, `}`, `[` or `]`, such as \"${NAME}\", and put a comma \
              between the values",
         ),
+        (
+            "block sequence entries",
+            "write the `-` in the line below the key, indented, or the list in brackets: `[a, b]`",
+        ),
+        ("anchor or alias", "write a name directly behind it, or quote a text that begins with `&` or `*`"),
         ("did not find expected", "indent the keys of one mapping by the same number of spaces"),
     ];
     HINTS.iter().find(|(part, _)| message.contains(part)).map(|(_, hint)| *hint)

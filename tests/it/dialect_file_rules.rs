@@ -364,3 +364,56 @@ fn a_whole_behind_many_pieces_is_compared_with_all_of_them() {
         assert_eq!(deltas, "abcdef", "{printed}");
     }
 }
+
+#[test]
+fn check_explains_words_of_conditions_that_no_frame_has() {
+    const WORDS: &str = r#"name: acme
+events:
+  - when: {kind: a, alive: true}
+    ignore: true
+  - when: {kind: [b, c], n: "1"}
+    emit: {type: CUSTOM, name: n, value: 1}
+  - has: end
+    done: true
+tests:
+  - name: words
+    stream: |
+      data: {"kind":"a","alive":true}
+
+      data: {"kind":"b","n":"1"}
+
+      data: {"end":1}
+
+    events:
+      - {type: RUN_STARTED, threadId: t1, runId: r1}
+      - {type: CUSTOM, name: n, value: 1}
+      - {type: RUN_FINISHED, threadId: t1, runId: r1}
+"#;
+    let check = |right: &str, wrong: &str| {
+        assert!(WORDS.contains(right), "{right}");
+        let file = TempFile::new(&WORDS.replacen(right, wrong, 1));
+        let output = diglot().args(["check", "--test", "--strict"]).arg(file.path()).output().expect("runs");
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    let out = check("name", "name");
+    assert!(out.ends_with(": 1 example passed\n") && !out.contains("warning"), "{out}");
+    let first = ":3:3: warning: events[0]: no frame of the examples is for this rule: they have";
+    let second = ":5:3: warning: events[1]: no frame of the examples is for this rule:";
+    for (right, wrong, message, hint) in [
+        ("true}", "\"true\"}", format!("{first} `true`, which is no text, at `alive`"), "write `true`, without quotes"),
+        ("true}", "yes}", format!("{first} `true`, which is no text, at `alive`"), "write `true`, without quotes"),
+        ("n: \"1\"", "n: 1", format!("{second} they have the text `\"1\"` at `n`"), "write it in quotes: `\"1\"`"),
+        ("[b, c]", "[b c]", format!("{second} none has `b c` at `kind`"), "write a list: `[b, c]`"),
+        ("[b, c]", "b, c", format!("{second} `c` is compared with nothing"), "write a list: `kind: [b, c]`"),
+        (
+            "[b, c]",
+            "[b, c a]",
+            ":5:3: warning: events[1]: a word of this rule has no frame: none has `c a` at `kind`".to_owned(),
+            "write a list: `[c, a]`",
+        ),
+    ] {
+        let out = check(right, wrong);
+        assert!(out.contains(&format!("{message}\n  hint: {hint}")), "{wrong}: {out}");
+        assert_eq!(out.matches("warning: ").count(), 1, "{wrong}: {out}");
+    }
+}

@@ -1,17 +1,18 @@
 //! The state of a compilation, and the keys of the file.
 
 use super::compiled::{ConstantText, DialectFile, PathChain, PayloadPath, ReadPlace, ReadTable};
+use super::file_keys::FILE_KEYS;
 use super::file_lines::FileLines;
+use super::misplaced_keys::suggest_place;
 use crate::codec::json::JsonStep;
 use crate::config::dialect_text::{RESERVED_NAMES, is_dialect_name};
+use crate::config::line_marks::KeyTest;
 use crate::config::problem::{ConfigProblem, ConfigProblems, ProblemSeverity, SourcePosition, did_you_mean, nearest};
 use crate::config::spanned_tree::{MapEntry, NodeValue, TreeNode, TreeScalar, TreeScalarKind, join_key};
 use crate::config::substitution::{SubstitutionError, expand, is_variable_name};
 use crate::dialect::{self, EmittedEvent, FramePayload, MappedDialect, Mapping, MappingRule, RuleEffect, find_member};
 use crate::event::{EventType, Field, Json};
 use std::collections::BTreeSet;
-
-pub(super) const FILE_KEYS: &[&str] = &["name", "payload", "request", "events", "error", "tests"];
 
 /// Keys of other formats, with the way to write what they are for.
 const OTHER_KEYS: &[(&str, &str)] = &[
@@ -20,6 +21,12 @@ const OTHER_KEYS: &[(&str, &str)] = &[
     ("url", "the URL is the `upstream` of the route; `path:` stands behind its path"),
     ("method", "remove it: every request is a POST"),
 ];
+
+/// Maximum number of mistakes, and of warnings, that are found in one pass. The line of each is searched in the file.
+const MAX_PROBLEMS: usize = 100;
+
+/// Keys whose values have names that other places read.
+const NAMING_KEYS: [&str; 3] = ["set", "append", "keep"];
 
 /// A node with its path in the file.
 #[derive(Clone, Copy)]
@@ -108,8 +115,14 @@ impl<'c> DialectCompiler<'c> {
         }
     }
 
-    pub(super) fn compile(&mut self, root: &TreeNode) -> Option<DialectFile> {
+    pub(super) fn compile(&mut self, root: &TreeNode, is_key: KeyTest) -> Option<DialectFile> {
         self.report_repeated_keys(root);
+        let before = self.problem_count();
+        self.check_misread_values(root, is_key);
+        // What a key has swallowed is missing elsewhere.
+        if self.problem_count() > before {
+            return None;
+        }
         let at = PlacedNode { node: root, path: "" };
         let NodeValue::Mapping(_) = root.value else {
             self.report("", position_of(root), "a dialect file is a mapping", "begin with `name: my-agent`");
@@ -281,7 +294,7 @@ impl<'c> DialectCompiler<'c> {
         for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
             let path = join_key(at.path, &entry.key);
             // `when {PATH: word}` is a key with a brace in it.
-            let word = entry.key.split([' ', '{']).next().unwrap_or_default();
+            let word = entry.key.split([' ', ':', '{']).next().unwrap_or_default();
             if word != entry.key && known.contains(&word) {
                 let hint = format!("write `{word}: …`: a colon and a space");
                 self.report(&path, entry.position, format!("there is no `: ` after `{word}`"), hint);
@@ -291,7 +304,9 @@ impl<'c> DialectCompiler<'c> {
                 break;
             }
             let own = OTHER_KEYS.iter().find(|(key, _)| *key == entry.key).map(|(_, hint)| (*hint).to_owned());
-            let hint = own.unwrap_or_else(|| did_you_mean(&entry.key, known));
+            let hint = own.or_else(|| suggest_place(at.path, &entry.key, known));
+            let hint = hint.unwrap_or_else(|| did_you_mean(&entry.key, known));
+            self.lacks_names |= NAMING_KEYS.contains(&entry.key.as_str());
             self.report(&path, entry.position, "there is no such key here", hint);
         }
     }
@@ -381,8 +396,10 @@ impl<'c> DialectCompiler<'c> {
         message: impl Into<String>,
         hint: impl Into<String>,
     ) {
-        let problem = self.describe(path, position, message, hint);
-        self.problems.push(problem);
+        if self.problems.len() < MAX_PROBLEMS {
+            let problem = self.describe(path, position, message, hint);
+            self.problems.push(problem);
+        }
     }
 
     /// Reports what is valid, but probably not meant.
@@ -393,8 +410,15 @@ impl<'c> DialectCompiler<'c> {
         message: impl Into<String>,
         hint: impl Into<String>,
     ) {
+        if self.warnings.len() == MAX_PROBLEMS {
+            return;
+        }
         let problem = self.describe(path, position, message, hint);
-        self.warnings.push(ConfigProblem { severity: ProblemSeverity::Warning, ..problem });
+        // A mistake that an alias repeats is reported once.
+        let is_same = |own: &ConfigProblem| (own.line, own.column) == (problem.line, problem.column);
+        if !self.warnings.iter().any(|own| is_same(own) && own.message == problem.message) {
+            self.warnings.push(ConfigProblem { severity: ProblemSeverity::Warning, ..problem });
+        }
     }
 
     fn describe(

@@ -3,6 +3,7 @@
 
 use super::compiled::{DialectExample, ExampleInput};
 use super::compiler::{DialectCompiler, PlacedNode, literal_json, position_of};
+use super::file_keys::EXAMPLE_KEYS;
 use super::file_lines::pointer_of;
 use crate::codec::json;
 use crate::config::problem::{SourcePosition, did_you_mean, nearest};
@@ -11,9 +12,6 @@ use crate::event::schema::{RUN_INPUT, ValueSchema};
 use crate::event::{EventType, Json, MemberKey};
 use serde::de::IgnoredAny;
 use std::borrow::Cow;
-
-pub(super) const EXAMPLE_KEYS: &[&str] =
-    &["name", "stream", "status", "answer", "events", "keep", "request", "body", "path", "headers", "thread"];
 
 /// Media types of answers.
 const SSE: &str = "text/event-stream";

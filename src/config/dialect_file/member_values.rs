@@ -3,6 +3,7 @@
 use super::compiled::{ConstantText, DialectExample, ExampleInput};
 use super::compiler::{DialectCompiler, PlacedNode, position_of};
 use super::path_text::is_place;
+use super::value_mistakes::strip_foreign_marks;
 use crate::config::problem::{did_you_mean, is_one_edit_off, quote_names};
 use crate::config::spanned_tree::{NodeValue, join_key};
 use crate::dialect::{TextPart, ValueTemplate};
@@ -18,8 +19,8 @@ impl DialectCompiler<'_> {
 
     pub(super) fn add_constant_text(&mut self, at: PlacedNode<'_>, value: Option<&ValueTemplate>, is_name: bool) {
         if let (NodeValue::Scalar(written), Some(ValueTemplate::Literal(text))) = (&at.node.value, value) {
-            let doubled = written.text.strip_prefix("{{").and_then(|inside| inside.strip_suffix("}}"));
-            let text = match doubled {
+            let inner = strip_foreign_marks(&written.text);
+            let text = match inner {
                 Some(inside) => Some(inside.trim().to_owned()),
                 None => text.text().filter(|text| *text == *written.text).map(Into::into),
             };

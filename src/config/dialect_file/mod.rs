@@ -4,8 +4,9 @@
 
 mod file_lines;
 mod compiled;
+mod file_keys;
+mod misplaced_keys;
 mod compiler;
-mod line_faults;
 mod kept_names;
 mod request_places;
 mod path_text;
@@ -14,6 +15,7 @@ mod member_values;
 mod rules;
 mod rule_overlaps;
 mod templates;
+mod misread_values;
 mod requests;
 mod example_streams;
 mod examples;
@@ -21,21 +23,21 @@ mod schema;
 #[cfg(test)]
 mod tests;
 
+use super::foreign_format::explain_foreign_format;
 use super::parse::{decode_utf8, strip_bom};
-use super::problem::{ConfigProblem, ConfigProblems, SourcePosition};
+use super::problem::{ConfigProblem, ConfigProblems};
 use super::spanned_tree::TreeNode;
-use super::yaml_errors::explain_syntax;
+use super::yaml_errors::{NO_YAML, explain_syntax};
+use crate::event::Field;
 use crate::net::read_file;
 pub(crate) use compiled::{DialectExample, DialectFile, ExampleInput, PayloadPath, ReadPlace, ReadTable};
-use compiler::{DialectCompiler, FILE_KEYS};
-use examples::EXAMPLE_KEYS;
-use line_faults::find_line_fault;
+use compiler::DialectCompiler;
+use file_keys::{CONTENT, EXAMPLE_KEYS, FAIL_KEYS, FILE_KEYS, KEY, REQUEST_KEYS, RULE_KEYS};
+pub(crate) use misread_values::find_boolean;
 pub(crate) use path_text::write_path;
-use requests::REQUEST_KEYS;
-use rules::RULE_KEYS;
 pub use schema::dialect_file_schema;
 use templates::{EACH_KEYS, ITEM_KEYS};
-use value_mistakes::CONVERSION_KEYS;
+use value_mistakes::{CONVERSION_KEYS, TABLE_KEYS};
 
 /// Keys at the top of a dialect file that no configuration has.
 const OWN_KEYS: &[&str] = &["events", "request", "payload", "tests"];
@@ -67,7 +69,7 @@ impl FileKind {
             _ if is_recording(text) => FileKind::Other,
             true => FileKind::Configuration,
             false if has_one_of(OWN_KEYS) || (has("name") && !has_one_of(ROUTE_KEYS)) => FileKind::Dialect,
-            false if lines().all(|line| line.trim().is_empty() || line.starts_with('#')) => FileKind::Empty,
+            false if lines().all(|line| matches!(line.trim(), "" | "---") || line.starts_with('#')) => FileKind::Empty,
             false => FileKind::Other,
         }
     }
@@ -75,17 +77,16 @@ impl FileKind {
 
 /// Returns whether a word is a key of a dialect file.
 fn is_key(word: &str) -> bool {
-    [FILE_KEYS, RULE_KEYS, REQUEST_KEYS, ITEM_KEYS, EACH_KEYS, EXAMPLE_KEYS].concat().contains(&word)
+    let keys = [FILE_KEYS, RULE_KEYS, FAIL_KEYS, REQUEST_KEYS, ITEM_KEYS, EACH_KEYS, TABLE_KEYS, EXAMPLE_KEYS];
+    let is_own = keys.concat().contains(&word) || ["type", KEY, CONTENT].contains(&word);
+    is_own || Field::from_wire(word).is_some_and(|field| field.camel() == word)
 }
 
 /// Explains an error of YAML, which reserves the `@` of our paths.
 fn explain_yaml(name: &str, text: &str, error: &serde_saphyr::Error) -> ConfigProblem {
     let mut problem = explain_syntax(name, text, error, is_key);
-    if let Some((line, column)) = problem.line.zip(problem.column)
-        && let Some(fault) = find_line_fault(text, SourcePosition { line, column }, &problem.message)
-    {
-        problem = ConfigProblem::for_file(name, fault.message).with_location("", Some(fault.position));
-        return problem.with_hint(fault.hint).with_dialect_excerpt(text);
+    if !problem.message.starts_with(NO_YAML) {
+        return problem.with_dialect_excerpt(text);
     }
     let index = |number: Option<u64>| usize::try_from(number.unwrap_or_default()).unwrap_or_default().checked_sub(1);
     if let Some((line, column)) = index(problem.line).zip(index(problem.column))
@@ -103,7 +104,7 @@ fn explain_yaml(name: &str, text: &str, error: &serde_saphyr::Error) -> ConfigPr
             return problem.with_dialect_excerpt(text);
         }
         let Some(word) = word.strip_prefix('@') else { return problem.with_dialect_excerpt(text) };
-        let end = word.find([' ', ',', '}', ']', ':']).unwrap_or(word.len());
+        let end = word.find([' ', ',', '}', ']', ':', '"']).unwrap_or(word.len());
         problem.message = "YAML does not allow a word to begin with `@`".to_owned();
         // `when: @event: hello` needs more than quotes.
         let is_key = word[end..].starts_with(": ") && before.contains(": ") && !before.contains('{');
@@ -140,6 +141,9 @@ impl DialectFile {
             );
             return Err(problem.with_hint(hint).into());
         }
+        if let Some(problem) = explain_foreign_format(name, text) {
+            return Err(problem.with_dialect_excerpt(text).into());
+        }
         if FileKind::classify(text) == FileKind::Empty {
             let problem =
                 ConfigProblem::for_file(name, "the file is empty; a dialect file has at least a name and rules");
@@ -167,7 +171,7 @@ impl DialectFile {
             return Err(problem.with_hint(hint).into());
         }
         let mut compiler = DialectCompiler::new(name, text, lookup);
-        let file = compiler.compile(&tree);
+        let file = compiler.compile(&tree, is_key);
         compiler.finish(file)
     }
 }

@@ -4,7 +4,7 @@ use super::compiled::{PathChain, ReadPlace};
 use super::compiler::{DialectCompiler, PathUse, PlacedNode, position_of};
 use super::request_places::{PlaceFault, RequestPlace};
 use crate::codec::json::JsonStep;
-use crate::config::problem::{SourcePosition, did_you_mean};
+use crate::config::problem::{SourcePosition, did_you_mean, nearest};
 use crate::dialect::ValueSource;
 use crate::event::Field;
 
@@ -192,9 +192,7 @@ impl DialectCompiler<'_> {
                 return None;
             }
             _ => {
-                let known = if is_frame { FRAME_ROOTS } else { REQUEST_ROOTS };
-                let root = format!("@{name}");
-                self.report_at(at, format!("`{root}` does not exist here"), did_you_mean(&root, known));
+                self.report_at(at, format!("`@{name}` does not exist here"), suggest_root(name, text, is_frame));
                 return None;
             }
         };
@@ -275,12 +273,29 @@ impl DialectCompiler<'_> {
     }
 }
 
+/// Returns the way out for a path that begins with the name of no place.
+fn suggest_root(name: &str, text: &str, is_frame: bool) -> String {
+    let known = if is_frame { FRAME_ROOTS } else { REQUEST_ROOTS };
+    let root = format!("@{name}");
+    match (name, nearest(&root, known).as_slice()) {
+        ("thread_id", _) => "write `threadId`, the member of the request".to_owned(),
+        ("run_id", _) => "write `runId`, the member of the request".to_owned(),
+        (_, []) if !is_named_place(name) => {
+            format!("write `{}` for a member, or {}", text.trim_start_matches('@'), did_you_mean(&root, known))
+        }
+        _ => did_you_mean(&root, known),
+    }
+}
+
+/// Returns whether a path begins with the name of a named place, without its `@`.
+pub(super) fn is_named_place(path: &str) -> bool {
+    let name = path.split(['.', '[']).next().unwrap_or_default();
+    [FRAME_ROOTS, REQUEST_ROOTS].concat().iter().any(|root| root.strip_prefix('@') == Some(name))
+}
+
 /// Returns whether a text is a path, also of a named place.
 pub(super) fn is_place(text: &str) -> bool {
-    let named = text.strip_prefix('@').filter(|named| {
-        let name = named.split(['.', '[']).next().unwrap_or_default();
-        [FRAME_ROOTS, REQUEST_ROOTS].concat().iter().any(|root| root.strip_prefix('@') == Some(name))
-    });
+    let named = text.strip_prefix('@').filter(|named| is_named_place(named));
     let is_path = |path: &str| split_steps(path).is_some_and(|steps| !steps.is_empty());
     is_path(named.unwrap_or(text))
 }

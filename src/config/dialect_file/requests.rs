@@ -1,6 +1,7 @@
 //! The requests of a dialect file, and the members of its agent's errors.
 
 use super::compiler::{DialectCompiler, PathUse, PlacedNode, position_of};
+use super::file_keys::{ERROR_KEYS, REQUEST_KEYS};
 use super::path_text::{is_place, write_path};
 use super::rule_overlaps::FirstMatch;
 use crate::codec::json::JsonStep;
@@ -12,8 +13,6 @@ use crate::dialect::{
 use crate::event::Json;
 use http::header;
 
-pub(super) const REQUEST_KEYS: &[&str] = &["when", "has", "lacks", "path", "query", "headers", "body"];
-pub(super) const ERROR_KEYS: &[&str] = &["message", "code", "forget"];
 pub(super) const FORGET_KEYS: &[&str] = &["status", "code"];
 
 /// The first request of a conversation.

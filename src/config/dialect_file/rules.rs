@@ -1,26 +1,16 @@
 //! The rules of a dialect file.
 
 use super::compiler::{DialectCompiler, PathUse, PlacedNode, empty_above, position_of};
+use super::file_keys::{CONTENT, EFFECT_KEYS, FAIL_KEYS, KEY, RULE_KEYS};
+use super::misplaced_keys::suggest_place;
 use crate::config::problem::did_you_mean;
 use crate::config::spanned_tree::{MapEntry, NodeValue, TreeNode, TreeScalarKind, join_key};
 use crate::dialect::{EmittedEvent, MappingRule, MemberTemplate, RuleEffect, ValueTemplate, find_member};
 use crate::event::lane::ChunkStreamKind;
 use crate::event::{EventType, Field, MemberKey, retired};
 
-pub(super) const RULE_KEYS: &[&str] =
-    &["when", "has", "lacks", "each", "emit", "set", "append", "keep", "finish", "done", "fail", "ignore"];
-
-/// Keys that make a rule do something.
-pub(super) const EFFECT_KEYS: &[&str] = &["emit", "set", "append", "keep", "finish", "done", "fail", "ignore"];
-
-pub(super) const FAIL_KEYS: &[&str] = &["message", "code"];
-
 /// Events that come by themselves, or with an effect of their own.
 pub(super) const NOT_EMITTED: &[EventType] = &[EventType::RunStarted, EventType::RunFinished, EventType::RunError];
-
-/// Keys of an event that are not AG-UI's.
-pub(super) const KEY: &str = "key";
-pub(super) const CONTENT: &str = "content";
 
 fn has_conditions(rule: &MappingRule) -> bool {
     rule.each.is_some() || !rule.conditions.is_empty()
@@ -222,6 +212,18 @@ impl DialectCompiler<'_> {
 
     fn compile_event_type(&mut self, at: PlacedNode<'_>) -> Option<EventType> {
         let Some(written) = at.node.entry("type") else {
+            let NodeValue::Mapping(entries) = &at.node.value else { return None };
+            if let Some(entry) = entries.iter().find(|entry| EFFECT_KEYS.contains(&entry.key.as_str())) {
+                self.lacks_names = true;
+                let hint = format!("write it as far left as `{}`", at.path.rsplit('.').next().unwrap_or_default());
+                self.report(
+                    &join_key(at.path, &entry.key),
+                    entry.position,
+                    format!("`{}` is a key of the rule, and no member of an event", entry.key),
+                    hint,
+                );
+                return None;
+            }
             let hint = format!("add AG-UI's event, such as `type: {}`", EventType::TextMessageChunk.wire());
             self.report_at(at, "the key `type` is missing", hint);
             return None;
@@ -339,7 +341,9 @@ impl DialectCompiler<'_> {
                 let names = kind.all_slots().map(|slot| slot.field.camel());
                 let known: Vec<&str> = names.chain(own_keys.iter().copied()).collect();
                 let message = format!("{} has no member `{}`", kind.wire(), entry.key);
-                self.report(&path, entry.position, message, did_you_mean(&entry.key, &known));
+                let place = suggest_place(at.path, &entry.key, &known);
+                let hint = place.unwrap_or_else(|| did_you_mean(&entry.key, &known));
+                self.report(&path, entry.position, message, hint);
                 continue;
             };
             let at = PlacedNode { node: &entry.value, path: &path };

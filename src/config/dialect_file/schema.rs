@@ -3,10 +3,11 @@
 //! Draft 7, like that of the configuration. It describes keys, forms and the members of AG-UI's events. What depends on
 //! the rest of the file, and paths and names, are checked when the file is compiled.
 
-use super::compiler::FILE_KEYS;
-use super::examples::EXAMPLE_KEYS;
-use super::requests::{ERROR_KEYS, FORGET_KEYS, REQUEST_KEYS};
-use super::rules::{CONTENT, EFFECT_KEYS, FAIL_KEYS, KEY, NOT_EMITTED, RULE_KEYS};
+use super::file_keys::{
+    CONTENT, EFFECT_KEYS, ERROR_KEYS, EXAMPLE_KEYS, FAIL_KEYS, FILE_KEYS, KEY, REQUEST_KEYS, RULE_KEYS,
+};
+use super::requests::FORGET_KEYS;
+use super::rules::NOT_EMITTED;
 use super::templates::{EACH_KEYS, ITEM_KEYS};
 use super::value_mistakes::TABLE_KEYS;
 use crate::event::lane::ChunkStreamKind;

@@ -2,17 +2,17 @@
 
 use super::compiled::{PathChain, ReadTable};
 use super::compiler::{DialectCompiler, PathUse, PlacedNode, literal_json, position_of};
-use super::path_text::is_place;
+use super::file_keys::RULE_KEYS;
+use super::path_text::{is_named_place, is_place};
 use super::request_places::RequestPlace;
 use super::rule_overlaps::FirstMatch;
-use super::rules::RULE_KEYS;
 use super::value_mistakes::{
-    CONVERSION_KEYS, TABLE_KEYS, find_conversion, find_mistake, find_outdented_form, find_path_mistake, is_pattern,
-    plain_variable, quote_path, value_of,
+    CONVERSION_KEYS, TABLE_KEYS, find_conversion, find_mistake, find_outdented_form, find_path_mistake, is_compared,
+    is_pattern, plain_variable, quote_path, value_of,
 };
 use crate::codec::json;
 use crate::config::problem::SourcePosition;
-use crate::config::spanned_tree::{MapEntry, NodeValue, TreeNode, TreeScalar, TreeScalarKind, join_key};
+use crate::config::spanned_tree::{MapEntry, NodeValue, TreeScalar, TreeScalarKind, join_key};
 use crate::dialect::{ComparedWord, Condition, ItemRule, TextPart, ValueSource, ValueTemplate, ValueTest};
 use crate::event::{Json, JsonType};
 
@@ -395,20 +395,29 @@ impl DialectCompiler<'_> {
 
     /// Reports a place that would be sent as it is written: in two braces, or without any.
     fn reports_lost_place(&mut self, at: PlacedNode<'_>, text: &str, scope: PathUse) -> bool {
-        if (text.starts_with("$.") || text.starts_with('@')) && is_place(text) {
+        let named = text
+            .strip_prefix('$')
+            .filter(|name| name.contains('_') && is_named_place(name))
+            .map(|name| format!("@{name}"));
+        let is_bare = (text.starts_with("$.") || text.starts_with('@')) && is_place(text);
+        if let Some(meant) = named.or_else(|| is_bare.then(|| text.to_owned())) {
             let message = format!("`{text}` without braces is this text itself");
-            self.report_at(at, message, format!("write `\"{{{text}}}\"`"));
+            self.report_at(at, message, format!("write `\"{{{meant}}}\"`"));
             return true;
         }
         let doubled = text.split("{{").skip(1).find_map(|rest| rest.split_once("}}").map(|(inside, _)| inside));
         let is_frame = matches!(scope, PathUse::Frame { .. });
         // An agent may have templates of its own, but none begin with `@`.
-        let is_lost = |place: &&str| match place.starts_with('@') {
-            true => is_frame || is_place(place),
-            false => is_frame && is_place(place),
+        let is_lost = |place: &&str| match place.trim().strip_prefix('@') {
+            Some(name) if place.trim() != *place => is_named_place(name),
+            Some(_) => is_frame || is_place(place),
+            None => is_frame && is_place(place),
         };
         let Some(place) = doubled.filter(is_lost) else { return false };
-        let hint = format!("write `{{{place}}}` for the value, or `{{{{ {place} }}}}` for a text in braces");
+        let hint = match place.trim() {
+            inner if inner != place => format!("write `{{{inner}}}` for the value"),
+            _ => format!("write `{{{place}}}` for the value, or `{{{{ {place} }}}}` for a text in braces"),
+        };
         self.report_at(at, format!("`{{{{{place}}}}}` is the text `{{{place}}}`, not a value"), hint);
         true
     }
@@ -481,14 +490,5 @@ impl DialectCompiler<'_> {
             Some(TextPart::From(sources)) if parts.is_empty() => ValueTemplate::From(sources),
             last => ValueTemplate::Text(parts.into_iter().chain(last).collect()),
         })
-    }
-}
-
-/// Returns whether a condition can compare with a node.
-fn is_compared(node: &TreeNode) -> bool {
-    match &node.value {
-        NodeValue::Mapping(_) => false,
-        NodeValue::List(items) => items.iter().all(is_compared),
-        NodeValue::Empty | NodeValue::Scalar(_) => true,
     }
 }

@@ -5,6 +5,7 @@ mod request_places;
 mod typos;
 mod member_values;
 mod misread_lines;
+mod yaml_marks;
 
 use super::DialectFile;
 
@@ -50,11 +51,7 @@ fn every_mistake_has_a_place_a_cause_and_a_way_out() {
         ("events: [{has: a, lacks: a, done: true}]", "these conditions exclude each other", "remove one"),
         ("events: [{when: {a: 1}, lacks: a, done: true}]", "these conditions exclude each other", "remove one"),
         ("events: [{when: {a: ''}, has: a, done: true}]", "these conditions exclude each other", "remove one"),
-        (
-            "events: [{when: {a: []}, done: true}]",
-            "2:21: events[0].when.a: an empty list never holds",
-            "write the values",
-        ),
+        ("events: [{when: {a: []}, done: true}]", "2:21: events[0].when.a: an empty list never holds", "values"),
         ("events: [{when: {a: {b: 1}}, done: true}]", "must be a value to compare with", "`has` asks for any value"),
         (
             "events: [{when: x, done: true}]",
@@ -274,8 +271,8 @@ fn every_mistake_has_a_place_a_cause_and_a_way_out() {
         ),
         (
             "events: [{done: true}]\nrequest: {body: {a: {each: tools, os: x}}}",
-            "`each` without the form of its elements",
-            "add `as:` or `rules:`",
+            "`os` is no key beside `each`",
+            "did you mean `as`?",
         ),
         (
             "events: [{fail: {message: x, code: {table: {a: b}}}}, {done: true}]",

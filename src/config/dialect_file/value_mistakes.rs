@@ -1,9 +1,9 @@
 //! Finds values that are valid, but meant otherwise: mappings that would be taken as objects, words that look like
 //! patterns, and variables without braces.
 
-use super::compiler::PlacedNode;
+use super::compiler::{PlacedNode, position_of};
 use crate::config::problem::{did_you_mean, is_one_edit_off, nearest};
-use crate::config::spanned_tree::{MapEntry, NodeValue};
+use crate::config::spanned_tree::{MapEntry, NodeValue, TreeNode};
 
 /// Keys of a mapping that is not an object but a way to make a value.
 pub(super) const TABLE_KEYS: &[&str] = &["from", "table", "otherwise"];
@@ -51,8 +51,11 @@ pub(super) fn find_mistake(at: PlacedNode<'_>, entries: &[MapEntry]) -> Option<(
         let mut others = entries.iter().filter(|entry| !keys.contains(&entry.key.as_str()));
         others.find_map(|entry| Some((entry.key.clone(), *nearest(&entry.key, keys).first()?)))
     };
-    if let [MapEntry { key, value, .. }] = entries
+    // A block begins at its first key, and braces before it.
+    if let [MapEntry { key, value, position, .. }] = entries
         && matches!(value.value, NodeValue::Empty)
+        && *position != position_of(at.node)
+        && value.defined.span().byte_len() == Some(0)
     {
         let message = format!("`{{{key}}}` without quotes is an object in YAML");
         return Some((message, format!("write \"{{{key}}}\", or `{{{key}: \"\"}}` for an object")));
@@ -65,6 +68,13 @@ pub(super) fn find_mistake(at: PlacedNode<'_>, entries: &[MapEntry]) -> Option<(
     if has_text("each") && has("as") && has("rules") {
         let hint = "keep `as:` for one form of all elements, or `rules:` for several";
         return Some(("`each` has both `as` and `rules`".to_owned(), hint.to_owned()));
+    }
+    if has_text("each")
+        && !has("as")
+        && !has("rules")
+        && let Some((wrong, key)) = misspelt(&["each", "as", "rules"])
+    {
+        return Some((format!("`{wrong}` is no key beside `each`"), format!("did you mean `{key}`?")));
     }
     if has_text("each") && !has("as") && !has("rules") {
         return Some(("`each` without the form of its elements".to_owned(), "add `as:` or `rules:`".to_owned()));
@@ -97,6 +107,12 @@ pub(super) fn find_outdented_form(entries: &[MapEntry]) -> Option<(&MapEntry, &M
     Some((form, outer))
 }
 
+/// Returns the place that a text names in the marks of another language: `<text>`, `$text`, `%text%`.
+pub(super) fn strip_foreign_marks(text: &str) -> Option<&str> {
+    let marks = [("{{", "}}"), ("<", ">"), ("%", "%"), ("$", ""), ("[[", "]]")];
+    marks.iter().find_map(|(start, end)| Some(text.strip_prefix(start)?.strip_suffix(end)?.trim()))
+}
+
 /// Finds a path in braces that is written as in another language.
 pub(super) fn find_path_mistake(inside: &str, path: &str) -> Option<(String, String)> {
     let way_out = match path.trim() {
@@ -105,10 +121,26 @@ pub(super) fn find_path_mistake(inside: &str, path: &str) -> Option<(String, Str
         }
         "" => "write a path in the braces, such as `{choices[0].text}`".to_owned(),
         path => {
+            let is_plain = !path.contains('"');
+            let words = [" or ", "??"].iter().find_map(|word| path.split_once(word));
+            if let Some((first, second)) = words.filter(|_| is_plain) {
+                let (first, second) = (first.trim(), second.trim());
+                let hint = format!("write `{{{first}|{second}}}`, of which the first with a value is used");
+                return Some((format!("`{path}` is not a path"), hint));
+            }
             let (place, default) = path.split_once(":-")?;
             let message = "braces have no defaults, which are for variables".to_owned();
             return Some((message, format!("write `{{from: \"{{{place}}}\", otherwise: {default}}}`")));
         }
     };
     Some(("`{}` names no place".to_owned(), way_out))
+}
+
+/// Returns whether a condition can compare with a node.
+pub(super) fn is_compared(node: &TreeNode) -> bool {
+    match &node.value {
+        NodeValue::Mapping(_) => false,
+        NodeValue::List(items) => items.iter().all(is_compared),
+        NodeValue::Empty | NodeValue::Scalar(_) => true,
+    }
 }

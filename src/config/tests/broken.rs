@@ -241,8 +241,8 @@ f:2:11: this quote is not closed on its line
 keep_alive: 1s: 2s
 ",
         r"
-f:1:15: this is not YAML: mapping values are not allowed in this context
-  hint: quote a value that contains `: `, or check the indentation; the line above may be missing its `: `
+f:1:15: this value has a `: `, so that YAML takes it for a key
+  hint: put the value in quotes, or write the second key in a line of its own
 ",
     ),
     (
@@ -269,8 +269,8 @@ limits:
  request_body: 1MiB
 ",
         r"
-f:3:2: this is not YAML: while parsing a block mapping, did not find expected key
-  hint: indent the keys of one mapping by the same number of spaces
+f:3:2: this line is indented by 1 space, as none of the keys above
+  hint: indent it by 2 spaces, as the keys above
 ",
     ),
     (

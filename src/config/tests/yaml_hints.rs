@@ -209,4 +209,109 @@ f:3:7: there is no `: ` after `sha256`
   hint: write `sha256: …`: a colon and a space
 ",
     ),
+    (
+        "colons without a space between braces",
+        r#"
+routes:
+  - {path: /a, client:hai, agent: ag-ui, upstream:"http://h/"}
+"#,
+        r"
+f:2:16: routes[0]: there is no `: ` after `client`
+  hint: write `client: ag-ui`: a colon and a space
+f:2:42: routes[0]: there is no `: ` after `upstream`
+  hint: write `upstream: …`: a colon and a space
+",
+    ),
+    (
+        "a secret without its colon between braces",
+        r"
+redis: {password_file:hunter2, url: redis://h/}
+",
+        r"
+f:1:9: redis: there is no `: ` after `password_file`
+  hint: write `password_file: …`: a colon and a space
+",
+    ),
+    (
+        "a secret whose first quote is missing",
+        r#"
+auth:
+  api_keys:
+    - {name: a, keys: [{id: b, sha256: {hunter2}"}]}
+"#,
+        r#"
+f:3:40: the `"` that opens this text is missing
+  hint: write `"` before it
+"#,
+    ),
+    (
+        "a section without its colon",
+        r"
+limits
+  frame: 1MiB
+",
+        r"
+f:1:1: there is no `:` after `limits`
+  hint: write `limits:`
+",
+    ),
+    (
+        "a key that is as far left as its section",
+        r"
+limits:
+request_body: 1MiB
+  frame: 1MiB
+",
+        r"
+f:2:1: this key is indented by 0 spaces, and the next by 2
+  hint: indent the keys of one mapping by the same number of spaces
+",
+    ),
+    (
+        "a semicolon between braces",
+        r"
+routes:
+  - {path: /a; client: ag-ui, agent: hai, upstream: http://h/}
+",
+        r"
+f:2:14: `;` stands where a comma is meant
+  hint: write `, ` between the keys
+",
+    ),
+    (
+        "a comma that is missing between braces",
+        r#"
+routes:
+  - {path: "/a" client: ag-ui, agent: hai, upstream: http://h/}
+"#,
+        r"
+f:2:17: a comma is missing before `client`
+  hint: write `, ` between the keys
+",
+    ),
+    (
+        "a list whose first dash is missing",
+        r"
+routes:
+    path: /a
+    client: ag-ui
+  - path: /b
+",
+        r"
+f:2:5: `routes` is a list, and this is no element of one
+  hint: begin it with `- `, as the other elements
+",
+    ),
+    (
+        "a file in TOML",
+        r#"
+[limits]
+frame = "1MiB"
+# routes:
+"#,
+        r"
+f:1:1: this is not YAML, but looks like TOML, INI or a program
+  hint: write the same keys and values in YAML: `key: value`, and `- ` before each element of a list
+",
+    ),
 ];

@@ -338,7 +338,7 @@ fn yaml_that_is_not_what_it_seems_has_a_way_out() {
             "\"{…}\"",
         ),
         (file("  - when: {kind: end\n    done: true\n"), "3:11: : this `{` is not closed", "close it with `}`"),
-        (file("  - has: x\n    fail: {message: Error: it failed}\n"), "4:26: : this is not YAML", "`}` or `: `"),
+        (file("  - has: x\n    fail: {message: Error: it failed}\n"), "4:21: : this value has a `: `", "in quotes"),
         (
             file("  - has: t\n    emit: {type: TEXT_MESSAGE_CHUNK, delta: \"{t}}\n"),
             "4:45: : this is not YAML: unclosed quote",

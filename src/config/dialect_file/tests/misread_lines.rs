@@ -51,7 +51,7 @@ fn texts_behind_a_closed_quote_are_named() {
         (
             file("  - when: \"@event\": utter\n    fail: {message: b}\n"),
             "3:11: `when` is a mapping, which has no braces here",
-            "write `when: {\"@event\": utter}`",
+            "write `when: {…}`: braces around the keys and values",
         ),
     ]);
 }
