@@ -75,6 +75,8 @@ pub(super) struct DialectCompiler<'c> {
     pub(super) lacks_names: bool,
     /// positions in [`Mapping::run_names`] of those that are read
     pub(super) read_names: BTreeSet<usize>,
+    /// positions in [`Mapping::thread_names`] of those that are read
+    pub(super) read_thread_names: BTreeSet<usize>,
     pub(super) mapping: Mapping,
 }
 
@@ -97,6 +99,7 @@ impl<'c> DialectCompiler<'c> {
             has_broken_frames: false,
             lacks_names: false,
             read_names: BTreeSet::new(),
+            read_thread_names: BTreeSet::new(),
             mapping: Mapping::default(),
         }
     }
@@ -141,13 +144,13 @@ impl<'c> DialectCompiler<'c> {
             ),
         }
         self.mapping.finish_rules();
-        self.check_unread_names(root);
         self.check_ends(root);
         self.check_call_keys(root);
         self.check_call_names(root);
         if let Some(request) = root.entry("request") {
             self.compile_requests(PlacedNode { node: &request.value, path: "request" });
         }
+        self.check_unread_names(root);
         if let Some(error) = root.entry("error") {
             self.compile_error(PlacedNode { node: &error.value, path: "error" });
         }
@@ -395,6 +398,11 @@ impl<'c> DialectCompiler<'c> {
     ) {
         let problem = self.describe(path, position, message, hint);
         self.warnings.push(ConfigProblem { severity: ProblemSeverity::Warning, ..problem });
+    }
+
+    /// Removes the warnings of a place for which there is a better one.
+    pub(super) fn drop_warnings(&mut self, path: &str) {
+        self.warnings.retain(|warning| warning.path != path);
     }
 
     fn describe(

@@ -39,21 +39,31 @@ impl DialectCompiler<'_> {
         }
     }
 
-    /// Warns about values of the run that nothing reads.
+    /// Warns about values of the run or of the thread that nothing reads.
     pub(super) fn check_unread_names(&mut self, root: &TreeNode) {
         let Some(NodeValue::List(rules)) = events_of(root).map(|events| &events.value.value) else { return };
-        for (index, name) in self.mapping.run_names.clone().iter().enumerate() {
-            let entries = rules.iter().enumerate().flat_map(|(at, rule)| {
-                let written = ["set", "append"].into_iter().filter_map(move |key| Some((key, rule.entry(key)?)));
-                written.filter_map(move |(key, entry)| {
-                    Some((format!("events[{at}].{key}.{name}"), entry.value.entry(name)?))
-                })
-            });
-            let first = entries.into_iter().next().filter(|_| !self.read_names.contains(&index));
-            if let Some((path, entry)) = first.filter(|_| self.problem_count() == 0) {
-                let hint =
-                    format!("use `{{@run.{name}}}` in a rule, or remove it; `keep` is for later runs of the thread");
-                self.warn(&path, entry.position, format!("nothing reads `@run.{name}`"), hint);
+        for is_thread in [false, true] {
+            let (names, read, keys): (_, _, &[&str]) = match is_thread {
+                false => (self.mapping.run_names.clone(), self.read_names.clone(), &["set", "append"]),
+                true => (self.mapping.thread_names.clone(), self.read_thread_names.clone(), &["keep"]),
+            };
+            for (index, name) in names.iter().enumerate() {
+                let entries = rules.iter().enumerate().flat_map(|(at, rule)| {
+                    let written = keys.iter().filter_map(move |key| Some((key, rule.entry(key)?)));
+                    written.filter_map(move |(key, entry)| {
+                        Some((format!("events[{at}].{key}.{name}"), entry.value.entry(name)?))
+                    })
+                });
+                let first = entries.into_iter().next().filter(|_| !read.contains(&index));
+                let Some((path, entry)) = first.filter(|_| self.problem_count() == 0) else { continue };
+                let (root, hint) = match is_thread {
+                    false => (
+                        "run",
+                        format!("use `{{@run.{name}}}` in a rule, or remove it; `keep` is for later runs of the thread"),
+                    ),
+                    true => ("thread", format!("use `{{@thread.{name}}}` in `request`, or remove it")),
+                };
+                self.warn(&path, entry.position, format!("nothing reads `@{root}.{name}`"), hint);
             }
         }
     }

@@ -60,6 +60,8 @@ impl DialectCompiler<'_> {
                 is_name && self.places.iter().any(|place| place.path.starts_with(rule) && has_step(&place.written));
             if !is_read && examples.iter().any(has_member) {
                 let message = format!("`{text}` is always this text, although frames of the examples have `{name}`");
+                // That it never changes is the same mistake.
+                self.drop_warnings(&path);
                 self.warn(&path, position, message, format!("write `\"{{{text}}}\"` for its value"));
             }
         }

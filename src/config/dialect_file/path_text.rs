@@ -228,6 +228,7 @@ impl DialectCompiler<'_> {
         let names = if is_thread { &self.mapping.thread_names } else { &self.mapping.run_names };
         if let Some(found) = names.iter().position(|own| **own == *name) {
             if is_thread {
+                self.read_thread_names.insert(found);
                 return Some(ValueSource::Thread(found));
             }
             self.read_names.insert(found);

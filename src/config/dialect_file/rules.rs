@@ -355,19 +355,26 @@ impl DialectCompiler<'_> {
     /// Warns about an id that all calls, messages or thoughts of a run have, so that two become one.
     fn check_constant_id(&mut self, at: PlacedNode<'_>, event: &EmittedEvent) {
         let (field, noun) = match event.kind {
-            EventType::ToolCallChunk if event.key.is_none() => (Field::ToolCallId, "calls"),
+            EventType::ToolCallChunk => (Field::ToolCallId, "calls"),
             EventType::TextMessageChunk => (Field::MessageId, "messages"),
             EventType::ReasoningMessageChunk => (Field::MessageId, "thoughts"),
             _ => return,
         };
-        let name = field.camel();
-        if matches!(find_member(&event.members, field), Some(ValueTemplate::Literal(_)))
-            && let Some(entry) = at.node.entry(name)
-            && matches!(&entry.value.value, NodeValue::Scalar(text) if !text.text.contains("${"))
-        {
+        let find_constant = |name: &str, value: Option<&ValueTemplate>| {
+            let is_literal = matches!(value, Some(ValueTemplate::Literal(_)));
+            let entry = at.node.entry(name).filter(|_| is_literal)?;
+            let is_variable = matches!(&entry.value.value, NodeValue::Scalar(text) if text.text.contains("${"));
+            Some((join_key(at.path, name), position_of(&entry.value))).filter(|_| !is_variable)
+        };
+        let id = find_member(&event.members, field);
+        if let Some((path, position)) = find_constant(field.camel(), id) {
             let message = format!("all {noun} of a run have this id, so that two become one");
             let hint = "write the path of the agent's id, such as \"{id}\", or remove the key if it has none";
-            self.warn(&join_key(at.path, name), position_of(&entry.value), message, hint);
+            self.warn(&path, position, message, hint);
+        } else if let Some((path, position)) = find_constant(KEY, event.key.as_ref()).filter(|_| id.is_some()) {
+            let message = "all calls of a run have this key, so that pieces and results of one go to another";
+            let hint = "write the path of what the frames of one call have in common, such as \"{index}\", or remove the key: the call has a `toolCallId`";
+            self.warn(&path, position, message, hint);
         }
     }
 

@@ -114,6 +114,11 @@ fn what_nothing_uses_is_a_warning() {
             "use `{@run.all}` in a rule",
         ),
         (
+            file("  - has: a\n    keep: {c: \"{a}\", d: \"{a}\"}\n") + "request: {body: {m: \"{@thread.c}\"}}\n",
+            "4:23: warning: events[0].keep.d: nothing reads `@thread.d`",
+            "use `{@thread.d}` in `request`, or remove it",
+        ),
+        (
             file("") + "request: {when: {\"messages[-1].role\": tool}, body: {m: 1}}\n",
             &format!("5:10: warning: request: {refused}"),
             add,
