@@ -1,6 +1,6 @@
 //! The state of a compilation, and the keys of the file.
 
-use super::compiled::{ConstantText, DialectFile, PathChain, PayloadPath, ReadPlace, ReadTable};
+use super::compiled::{DialectFile, DoubtfulTexts, PathChain, PayloadPath, ReadPlace, ReadTable};
 use super::file_lines::FileLines;
 use crate::codec::json::JsonStep;
 use crate::config::dialect_text::{RESERVED_NAMES, is_dialect_name};
@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 pub(super) const FILE_KEYS: &[&str] = &["name", "payload", "request", "events", "error", "tests"];
 
 /// Keys of other formats, with the way to write what they are for.
-const OTHER_KEYS: &[(&str, &str)] = &[
+pub(super) const OTHER_KEYS: &[(&str, &str)] = &[
     ("if", "conditions are `when: {PATH: value}`, `has: PATH` and `lacks: PATH`"),
     ("status", "an answer with an error status needs no rule; `error:` at the top says where its message is"),
     ("url", "the URL is the `upstream` of the route; `path:` stands behind its path"),
@@ -56,8 +56,7 @@ pub(super) struct DialectCompiler<'c> {
     lookup: &'c dyn Fn(&str) -> Option<String>,
     problems: Vec<ConfigProblem>,
     warnings: Vec<ConfigProblem>,
-    /// texts in places where the value of a frame is expected
-    pub(super) constants: Vec<ConstantText>,
+    pub(super) texts: DoubtfulTexts,
     pub(super) payload: Vec<JsonStep>,
     pub(super) places: Vec<ReadPlace>,
     pub(super) tables: Vec<ReadTable>,
@@ -77,6 +76,10 @@ pub(super) struct DialectCompiler<'c> {
     pub(super) read_names: BTreeSet<usize>,
     /// positions in [`Mapping::thread_names`] of those that are read
     pub(super) read_thread_names: BTreeSet<usize>,
+    /// names of values for whose lack a problem is reported
+    pub(super) missing_names: BTreeSet<String>,
+    /// members of AG-UI's request that the agent's requests read, and their named places without `@`
+    pub(super) read_of_request: BTreeSet<String>,
     pub(super) mapping: Mapping,
 }
 
@@ -88,7 +91,7 @@ impl<'c> DialectCompiler<'c> {
             lookup,
             problems: Vec::new(),
             warnings: Vec::new(),
-            constants: Vec::new(),
+            texts: DoubtfulTexts::default(),
             payload: Vec::new(),
             places: Vec::new(),
             tables: Vec::new(),
@@ -100,6 +103,8 @@ impl<'c> DialectCompiler<'c> {
             lacks_names: false,
             read_names: BTreeSet::new(),
             read_thread_names: BTreeSet::new(),
+            missing_names: BTreeSet::new(),
+            read_of_request: BTreeSet::new(),
             mapping: Mapping::default(),
         }
     }
@@ -157,13 +162,14 @@ impl<'c> DialectCompiler<'c> {
         let tests = root.entry("tests");
         let examples = tests.map(|tests| self.compile_examples(PlacedNode { node: &tests.value, path: "tests" }));
         let examples = examples.unwrap_or_default();
-        self.check_constants(&examples);
+        self.check_texts(&examples);
         let dialect = MappedDialect { name: name?, mapping: std::mem::take(&mut self.mapping) };
         Some(DialectFile {
             dialect,
             payload,
             places: std::mem::take(&mut self.places),
             tables: std::mem::take(&mut self.tables),
+            texts: std::mem::take(&mut self.texts.of_rules),
             lines: FileLines::new(root),
             examples,
             has_broken_frames: self.has_broken_frames,

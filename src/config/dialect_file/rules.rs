@@ -4,7 +4,9 @@ use super::compiler::{DialectCompiler, PathUse, PlacedNode, empty_above, positio
 use crate::config::problem::did_you_mean;
 use crate::config::spanned_tree::{MapEntry, NodeValue, TreeNode, TreeScalarKind, join_key};
 use crate::dialect::{EmittedEvent, MappingRule, MemberTemplate, RuleEffect, ValueTemplate, find_member};
+use crate::event::kind::Slot;
 use crate::event::lane::ChunkStreamKind;
+use crate::event::schema::{ValueSchema, value_schema};
 use crate::event::{EventType, Field, MemberKey, retired};
 
 pub(super) const RULE_KEYS: &[&str] =
@@ -44,6 +46,17 @@ const fn chunk_of(kind: EventType) -> Option<EventType> {
     }
 }
 
+/// Returns the member of an event that is a list of objects with such a member.
+fn list_with_member(kind: EventType, name: &str) -> Option<&'static str> {
+    let has_member = |slot: &&Slot| match value_schema(kind, slot) {
+        ValueSchema::List(ValueSchema::Object(object)) | ValueSchema::NonEmpty(ValueSchema::Object(object)) => {
+            object.members.iter().any(|member| member.name == name)
+        }
+        _ => false,
+    };
+    kind.all_slots().find(has_member).map(|slot| slot.field.camel())
+}
+
 /// Returns the first path that a rule asks for.
 fn label_of(rule: &TreeNode) -> Box<str> {
     let first = ["has", "each"].iter().find_map(|key| {
@@ -74,12 +87,12 @@ impl DialectCompiler<'_> {
                 return self.report_at(at, message, hint);
             }
             let before = self.problem_count();
-            let first_place = self.places.len();
+            let (first_place, first_text) = (self.places.len(), self.texts.of_rules.len());
             let Some(rule) = self.compile_rule(at) else { continue };
             if self.problem_count() == before {
                 self.check_overlap(at, &rule);
             }
-            self.places[first_place..].iter_mut().for_each(|place| place.rule_line = Some(rule.line));
+            self.finish_rule_places(&path, rule.line, first_place, first_text);
             // A condition with a mistake is none.
             let has_mistake = self.problem_count() > before;
             if rule.each.is_none() && rule.conditions.is_empty() && rule.effects.iter().any(ends_run) && !has_mistake {
@@ -118,7 +131,10 @@ impl DialectCompiler<'_> {
             self.report_at(at, "the rule does nothing", hint);
         }
         let mut effects = Vec::new();
-        for entry in entries {
+        // It is empty because what belongs to it is not indented.
+        let is_unknown = |entry: &&MapEntry| !RULE_KEYS.contains(&entry.key.as_str());
+        let outer = entries.iter().copied().find(is_unknown).and_then(|entry| empty_above(at.node, entry));
+        for entry in entries.into_iter().filter(|entry| !outer.is_some_and(|outer| std::ptr::eq(outer, *entry))) {
             let path = join_key(at.path, &entry.key);
             self.compile_effect(PlacedNode { node: &entry.value, path: &path }, &entry.key, scope, &mut effects);
         }
@@ -187,8 +203,9 @@ impl DialectCompiler<'_> {
                     let value = self.compile_value(at, scope);
                     // A code is often a word, which another frame may have as the name of a member.
                     let is_path = |text: &str| text == key || text.contains('.');
-                    if key != "code" || matches!(&at.node.value, NodeValue::Scalar(text) if is_path(&text.text)) {
-                        self.add_constant(at, value.as_ref());
+                    match key != "code" || matches!(&at.node.value, NodeValue::Scalar(text) if is_path(&text.text)) {
+                        true => self.add_constant(at, value.as_ref()),
+                        false => self.add_rule_text(at, value.as_ref()),
                     }
                     value
                 };
@@ -334,6 +351,11 @@ impl DialectCompiler<'_> {
             let field = Field::from_wire(&entry.key).filter(|field| field.camel() == entry.key);
             let Some(field) = field.filter(|field| kind.slot(*field).is_some()) else {
                 if self.reports_outdented_key(at, entry) {
+                    break;
+                }
+                if let Some(list) = list_with_member(kind, &entry.key) {
+                    let message = format!("`{}` is a member of `{list}`, and stands beside it", entry.key);
+                    self.report(&path, entry.position, message, format!("write `{list}: [{{{}: …}}]`", entry.key));
                     break;
                 }
                 let names = kind.all_slots().map(|slot| slot.field.camel());

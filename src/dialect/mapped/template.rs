@@ -91,6 +91,8 @@ impl TextPart {
 /// Makes an element of a list, if its conditions hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ItemRule {
+    /// position in the list of the file
+    pub(crate) index: usize,
     pub(crate) conditions: Vec<Condition>,
     pub(crate) value: ValueTemplate,
 }
