@@ -58,14 +58,14 @@ fn add_places(template: ValueTemplate, place: &str, lines: &FileLines) -> ValueT
 
 /// Names the line of the file that made a member of a body, by the same body with places.
 pub(super) fn explain_body(file: &DialectFile, placed: &Value, member: &MemberMismatch) -> Option<String> {
-    let (place, line) = find_place(&file.lines, placed, &member.pointer)?;
+    let PlacedMember { place, line, is_direct } = find_place(&file.lines, placed, &member.pointer)?;
     let lines = &file.lines;
     let mut reason = format!("`request` makes it on line {line}");
     // Another form of the element may be meant.
     let missing = member.pointer.rsplit('/').next().unwrap_or_default();
     let is_written = lines.get(&format!("{place}/{missing}")).is_some();
     let form = place.strip_suffix("/as").and_then(|form| form.rsplit_once("/rules/"));
-    if let Some((list, used)) = form.filter(|_| member.is_missing() && !is_written) {
+    if let Some((list, used)) = form.filter(|_| member.is_missing() && is_direct && !is_written) {
         let forms = (0..).map(|at| format!("{list}/rules/{at}")).take_while(|form| lines.get(form).is_some());
         let mut others = forms.filter(|form| !form.ends_with(&format!("/{used}")));
         let meant = others.find(|form| lines.get(&format!("{form}/as/{missing}")).is_some());
@@ -76,15 +76,24 @@ pub(super) fn explain_body(file: &DialectFile, placed: &Value, member: &MemberMi
     Some(reason)
 }
 
-/// Returns the place of the innermost object in which a pointer is, and the line of its member there, or its own.
-fn find_place(lines: &FileLines, body: &Value, pointer: &str) -> Option<(String, u64)> {
+/// The place of an object, and the line of a member of it, or its own.
+struct PlacedMember {
+    place: String,
+    line: u64,
+    /// whether the member is what differs, and nothing inside it
+    is_direct: bool,
+}
+
+/// Returns the innermost object with a place in which a pointer is.
+fn find_place(lines: &FileLines, body: &Value, pointer: &str) -> Option<PlacedMember> {
     let mut found = None;
     let mut value = body;
-    for step in pointer.split('/').skip(1) {
+    let mut steps = pointer.split('/').skip(1).peekable();
+    while let Some(step) = steps.next() {
         if let Some(place) = value[PLACE].as_str()
             && let Some(line) = lines.get(&format!("{place}/{step}")).or_else(|| lines.get(place))
         {
-            found = Some((place.to_owned(), line));
+            found = Some(PlacedMember { place: place.to_owned(), line, is_direct: steps.peek().is_none() });
         }
         let next = match value {
             Value::Array(elements) => step.parse::<usize>().ok().and_then(|at| elements.get(at)),

@@ -278,13 +278,17 @@ fn what_differs_has_its_line_and_its_cause() {
                 ),
                 Edit("q: Thanks", "q: Thank"),
             ],
-            "f:77: `a question` differs\n",
+            "f:81: `a question` differs\n",
         ),
     ];
     for (edits, expected) in rows {
         let (code, out) = check(edits);
         assert!(code == Some(1) && out.contains(expected), "expected {expected}\nfound {out}");
     }
+    // What differs is not of a form.
+    let calls = "calls: {each: \"@item.toolCalls\", as: {id: \"{@item.id}\", input: {as_json: \"{@item.function.arguments}\"}}}";
+    let (_, out) = check(&[Edit(calls, "calls: \"{@item.toolCalls}\"")]);
+    assert!(out.contains("`request` makes it on line 28\n"), "{out}");
     let (_, out) = check(rows[rows.len() - 1].0);
     assert!(!out.contains("warning"), "{out}");
 }
