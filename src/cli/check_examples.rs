@@ -3,6 +3,7 @@
 use super::example_coverage::ExampleCoverage;
 use super::example_difference::{EventOrigins, MemberMismatch};
 use super::example_run::{read_events, to_value, translate_stream};
+use super::request_origins::{explain_body, with_places};
 use crate::codec::sse::SseLimits;
 use crate::config::dialect_file::{DialectExample, DialectFile, ExampleInput};
 use crate::config::{ConfigProblem, intern_file_dialect};
@@ -20,7 +21,9 @@ use std::path::Path;
 const NOW: i64 = 0;
 
 /// The compared parts of a request.
-const REQUEST_PARTS: [&str; 3] = ["body", "path", "headers"];
+const REQUEST_PARTS: [&str; 3] = [BODY, "path", "headers"];
+
+const BODY: &str = "body";
 
 /// An example that differs, and the first place where it does.
 pub(super) struct ExampleFailure {
@@ -109,10 +112,11 @@ fn find_difference(
         ExampleInput::Stream { bytes, events, keep } => {
             let run = translate_stream(bytes, thread_values(example, agent), agent);
             let mapping = agent.dialect.mapping?;
-            coverage.add_run(&run, mapping);
+            coverage.add_run(example, &run, mapping);
             let origins = EventOrigins { example, file, mapping, dialect: agent.dialect.name, run: &run };
             let of_events = compare_events(events, &run.events, example, file).map(|mut failure| {
-                failure.difference.reasons.extend(origins.explain(failure.index, failure.member.as_ref()));
+                let reasons = origins.explain(failure.index, &failure.expected, failure.member.as_ref());
+                failure.difference.reasons.extend(reasons);
                 failure.difference
             });
             of_events.or_else(|| {
@@ -146,7 +150,13 @@ fn find_difference(
             let (part, (expected, found)) = parts.find(|(_, (expected, found))| expected != found)?;
             let mut failure = ExampleFailure::new(example, file, part, &format!("/{part}"), expected, found);
             let member = MemberMismatch::find(expected, found);
-            failure.reasons.extend(EventOrigins::explain_request(file, part, member.as_ref()));
+            let of_body = member.as_ref().filter(|_| *part == BODY);
+            let reason = of_body.and_then(|member| {
+                let placed = PeerDialect::new(intern_file_dialect(with_places(file)));
+                explain_body(file, make_request(input, example, placed).ok()?.first()?, member)
+            });
+            failure.reasons.extend(reason.or_else(|| EventOrigins::explain_request(file, part, member.as_ref())));
+            failure.reasons.extend(member.as_ref().and_then(MemberMismatch::explain_form));
             Some(failure)
         }
     }
@@ -155,6 +165,8 @@ fn find_difference(
 /// The first event that differs.
 struct EventFailure {
     index: usize,
+    /// null if there is none
+    expected: Value,
     member: Option<MemberMismatch>,
     difference: ExampleFailure,
 }
@@ -172,7 +184,8 @@ fn compare_events(
     let (expected, found) = (of(&expected), of(found));
     let (place, pointer) = (format!("event {}", index + 1), format!("/events/{index}"));
     let difference = ExampleFailure::new(example, file, &place, &pointer, &expected, &found);
-    Some(EventFailure { index, member: MemberMismatch::find(&expected, &found), difference })
+    let member = MemberMismatch::find(&expected, &found);
+    Some(EventFailure { index, expected, member, difference })
 }
 
 fn thread_values(example: &DialectExample, agent: PeerDialect) -> ThreadValues {

@@ -2,13 +2,13 @@
 //! and may have a misspelt path.
 
 use super::condition_words::{explain_conditions, explain_word_type, find_list};
-use super::example_run::{ExampleFrame, ExampleRun};
-use super::path_hint::{MAX_MEMBERS, PathHint, list_members, nearest_values, propose, suggest};
+use super::example_run::ExampleRun;
+use super::path_hint::{PathHint, list_members, nearest_values, propose, suggest};
+use super::rule_faults::RuleFaults;
 use crate::codec::json::{self, JsonStep};
-use crate::config::dialect_file::{DialectFile, PayloadPath, ReadPlace, ReadTable, write_path};
+use crate::config::dialect_file::{DialectExample, DialectFile, PayloadPath, ReadPlace, ReadTable, write_path};
 use crate::config::{ConfigProblem, ProblemSeverity, quote_names};
-use crate::dialect::{Condition, Mapping, MappingRule, RuleEffect, ValueSource, ValueTest, find_value};
-use crate::event::lane::ChunkStreamKind;
+use crate::dialect::{Condition, Mapping, MappingRule, ValueSource, ValueTest, find_value, has_value};
 use crate::event::{Json, JsonType};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -19,34 +19,33 @@ const PAYLOAD_DEPTH: usize = 4;
 /// Paths of a member that may be meant as the `event:` line.
 const EVENT_MEMBERS: [&str; 2] = ["event", "$.event"];
 
-const EARLY: &str = "`finish` says here that the run has succeeded, but texts or calls follow in an example: a stream that is cut off between would look complete";
-const EARLY_HINT: &str = "move `finish` to the rule for the agent's last event";
-const STRAY: &str = "an event of this rule is left out: it ends what has not begun, or begins what is open";
 const NO_VALUE_HINT: &str = "write the value behind the colon; `has:` asks for any, and `lacks:` for none";
-const STRAY_HINT: &str = "add a rule for the event with which it begins or ends";
 
 /// Collects what the streams of all examples have and use.
 #[derive(Default)]
 pub(super) struct ExampleCoverage {
     payload: Option<PayloadPath>,
-    places: Vec<ReadPlace>,
+    pub(super) places: Vec<ReadPlace>,
+    /// texts of rules, as the places that they may be meant as
+    texts: Vec<ReadPlace>,
     tables: Vec<ReadTable>,
     /// whether a frame has a mistake of its own, which is the cause of what is missing
     has_broken_frames: bool,
     has_streams: bool,
     event_lines: BTreeSet<String>,
     /// lines of the rules that applied
-    used_lines: BTreeSet<u64>,
+    pub(super) used_lines: BTreeSet<u64>,
     /// whether a frame has a value, by slot of the mapping's paths
     found_slots: Vec<bool>,
     /// those that are JSON
-    frames: Vec<Json<'static>>,
+    pub(super) frames: Vec<Json<'static>>,
+    /// positions of those without a rule
+    pub(super) unknown_frames: BTreeSet<usize>,
+    /// the `event:` lines of those
+    pub(super) unknown_lines: BTreeSet<String>,
     /// positions of those to which a rule applied, by its line
     rule_frames: BTreeMap<u64, Vec<usize>>,
-    /// lines of rules whose event is left out, because it begins what is open, or ends what is not
-    stray_lines: BTreeSet<u64>,
-    /// lines of rules with `finish` in the middle of a run
-    early_lines: BTreeSet<u64>,
+    faults: RuleFaults,
     /// the bodies of answers that are JSON
     answers: Vec<Json<'static>>,
 }
@@ -54,12 +53,12 @@ pub(super) struct ExampleCoverage {
 impl ExampleCoverage {
     pub(super) fn new(file: &DialectFile) -> Self {
         let (payload, places, tables) = (file.payload.clone(), file.places.clone(), file.tables.clone());
-        let has_broken_frames = file.has_broken_frames;
-        ExampleCoverage { payload, places, tables, has_broken_frames, ..ExampleCoverage::default() }
+        let (texts, has_broken_frames) = (file.texts.clone(), file.has_broken_frames);
+        ExampleCoverage { payload, places, texts, tables, has_broken_frames, ..ExampleCoverage::default() }
     }
 
-    /// Adds the frames of a stream, and the rules that applied to them.
-    pub(super) fn add_run(&mut self, run: &ExampleRun, mapping: &Mapping) {
+    /// Adds the frames of an example, and the rules that applied to them.
+    pub(super) fn add_run(&mut self, example: &DialectExample, run: &ExampleRun, mapping: &Mapping) {
         self.has_streams = true;
         self.found_slots.resize(mapping.paths.len(), false);
         for frame in &run.frames {
@@ -67,15 +66,17 @@ impl ExampleCoverage {
             let values = mapping.paths.read(&frame.data);
             self.found_slots.iter_mut().zip(values.iter()).for_each(|(found, value)| *found |= value.is_some());
             self.used_lines.extend(&frame.trace.lines);
+            let lines = &frame.trace.lines;
+            if lines.is_empty() {
+                self.unknown_lines.extend(frame.event_line.clone());
+                self.unknown_frames.extend(frame.value().map(|_| self.frames.len()));
+            }
             if let Some(value) = frame.value() {
-                let lines = &frame.trace.lines;
                 lines.iter().for_each(|line| self.rule_frames.entry(*line).or_default().push(self.frames.len()));
                 self.frames.push(value.into_owned());
             }
-            let stray = frame.trace.lines.first().filter(|_| frame.has_stray_boundary);
-            self.stray_lines.extend(stray);
         }
-        self.early_lines.extend(find_early_finish(&run.frames, mapping));
+        self.faults.add_run(run, mapping, !example.thread.is_empty());
     }
 
     /// Adds the body of an answer, which may be a stream.
@@ -106,8 +107,7 @@ impl ExampleCoverage {
         let payload = self.payload.as_ref().filter(|_| self.has_streams);
         if let Some(payload) = payload.filter(|payload| !self.has_value_at(&payload.steps)) {
             let message = format!("no frame of the examples has `{}`, where all paths begin", payload.written);
-            let hint = suggest(&payload.steps, 0, "", &self.frames.iter().collect::<Vec<_>>());
-            let hint = match hint {
+            let hint = match self.suggest_payload(payload) {
                 PathHint::Meant(meant) => format!("{} Otherwise add an example with it", propose(&meant)),
                 other => format!("add an example with it{}", other.describe_behind()),
             };
@@ -152,6 +152,10 @@ impl ExampleCoverage {
                 warnings.push(warning(table.line, table.column, &table.path, message, hint));
             }
         }
+        for text in self.texts.iter().filter(|text| self.is_place_of_rule(text)) {
+            let (message, hint) = explain_text(text);
+            warnings.push(warning(text.line, text.column, &text.path, message, hint));
+        }
         warnings.sort_by_key(|problem| (problem.line, problem.column));
         warnings
     }
@@ -172,13 +176,31 @@ impl ExampleCoverage {
             } else if let Some((cause, hint)) = self.explain_joined_words(rule) {
                 found.push((index, format!("a word of this rule has no frame{cause}"), hint));
             }
-            for (lines, message, hint) in
-                [(&self.early_lines, EARLY, EARLY_HINT), (&self.stray_lines, STRAY, STRAY_HINT)]
-            {
-                found.extend(lines.contains(&rule.line).then(|| (index, message.to_owned(), hint.to_owned())));
-            }
+            let ignored = self.explain_ignored(rule);
+            found.extend(
+                ignored.map(|(cause, hint)| (index, format!("no frame of the examples is for this rule{cause}"), hint)),
+            );
+            let faults = self.faults.explain(rule.line).into_iter();
+            found.extend(faults.map(|(message, hint)| (index, message, hint.to_owned())));
         }
         found
+    }
+
+    /// Suggests another path for a payload that no frame has.
+    fn suggest_payload(&self, payload: &PayloadPath) -> PathHint {
+        let mut inner = (1..payload.steps.len()).map(|skipped| &payload.steps[skipped..]);
+        match inner.find(|steps| self.has_value_at(steps)) {
+            Some(inner) => PathHint::Meant(vec![write_path("", inner)]),
+            None => suggest(&payload.steps, 0, "", &self.frames.iter().collect::<Vec<_>>()),
+        }
+    }
+
+    /// Returns whether a frame to which the rule of a text applied has a word at the place that it may be meant as.
+    fn is_place_of_rule(&self, text: &ReadPlace) -> bool {
+        let frames = text.rule_line.and_then(|line| self.rule_frames.get(&line));
+        let is_word =
+            |value: &Json<'_>| has_value(value) && !matches!(value.json_type(), JsonType::Array | JsonType::Object);
+        frames.into_iter().flatten().any(|at| values_at(text, &self.frames[*at]).iter().any(is_word))
     }
 
     fn has_value_at(&self, steps: &[JsonStep]) -> bool {
@@ -315,41 +337,6 @@ impl ExampleCoverage {
         Some((format!(": none has a list at `{}`", place.written), hint.describe_behind()))
     }
 
-    /// Explains a table of whose words no frame has one.
-    fn explain_unused_table(&self, table: &ReadTable, place: &ReadPlace) -> Option<(String, String)> {
-        let (steps, lists) = place.chain.split_last()?;
-        let mut roots = Vec::new();
-        self.frames.iter().for_each(|frame| collect_roots(lists, frame, &mut roots));
-        let values = roots.iter().filter_map(|root| find_value(steps, root.as_borrowed()));
-        let values =
-            values.filter(|value| !matches!(value.json_type(), JsonType::Null | JsonType::Object | JsonType::Array));
-        let values: BTreeSet<String> = values
-            .map(|value| value.text().map_or_else(|| value.as_str().to_owned(), |text| text.into_owned()))
-            .collect();
-        if values.is_empty() || table.rows.iter().any(|(theirs, _)| values.contains(theirs)) {
-            return None;
-        }
-        let values: Vec<&str> = values.iter().map(String::as_str).take(MAX_MEMBERS).collect();
-        let reversed = table.rows.iter().find(|(_, ours)| values.contains(&ours.as_str()));
-        let is_same = |theirs: &str, value: &str| theirs.eq_ignore_ascii_case(value);
-        let meant: BTreeSet<&str> = table
-            .rows
-            .iter()
-            .flat_map(|(theirs, _)| {
-                let same = values.iter().copied().filter(|value| is_same(theirs, value));
-                same.chain(nearest_values(theirs, &values)).collect::<Vec<_>>()
-            })
-            .collect();
-        let meant: Vec<&str> = meant.into_iter().collect();
-        let hint = match (reversed, meant.as_slice()) {
-            (Some((theirs, ours)), _) => format!("the agent's word stands first: write `{ours}: {theirs}`"),
-            (None, []) => "add a row for it, or an example with a word of the table".to_owned(),
-            (None, meant) => format!("did you mean {}?", quote_names(meant, " or ")),
-        };
-        let found = quote_names(&values, ", ");
-        Some((format!("no row is used: frames of the examples have {found} at `{}`", place.written), hint))
-    }
-
     /// Explains the first condition of a rule which no frame fulfils, and a way out.
     fn explain_missing(&self, rule: &MappingRule) -> Option<(String, String)> {
         let mut needed = rule.conditions.iter().filter(|condition| condition.test != ValueTest::Lacks);
@@ -402,7 +389,7 @@ impl ExampleCoverage {
     }
 
     /// Returns a way out if nothing has a value at a place. Null is one: then the path is right.
-    fn explain_missing_place(&self, place: &ReadPlace) -> Option<PathHint> {
+    pub(super) fn explain_missing_place(&self, place: &ReadPlace) -> Option<PathHint> {
         let examples = if place.rule_line.is_some() { &self.frames } else { &self.answers };
         self.explain_missing_in(place, examples.iter())
     }
@@ -437,6 +424,12 @@ impl ExampleCoverage {
         let roots: Vec<_> = roots.iter().collect();
         let begins_there = place.rule_line.is_some() && lists.is_empty() && !place.written.starts_with('$');
         let Some(payload) = self.payload.as_ref().filter(|_| begins_there) else {
+            let payload = self.payload.as_ref().filter(|_| lists.is_empty() && place.rule_line.is_some());
+            let inside = |payload: &&PayloadPath| self.has_value_at(&[payload.steps.as_slice(), steps].concat());
+            if let Some(payload) = payload.filter(inside) {
+                let meant = format!("`{}`", write_path("", steps));
+                return Some(PathHint::Sibling { payload: payload.written.clone(), meant });
+            }
             let root = match (lists.is_empty(), place.written.starts_with('$')) {
                 (true, true) => "$",
                 (true, false) => "",
@@ -457,6 +450,14 @@ impl ExampleCoverage {
     }
 }
 
+/// Explains a text that frames have as the name of a member.
+fn explain_text(text: &ReadPlace) -> (String, String) {
+    let root = if text.chain.len() > 1 { "@item." } else { "" };
+    let (written, path) = (&text.written, format!("{root}{}", text.written));
+    let message = format!("`{written}` is always this text, although frames for this rule have `{path}`");
+    (message, format!("write `\"{{{path}}}\"` for its value"))
+}
+
 /// Adds the paths of the objects in an object, the outer ones first.
 fn add_objects(value: &Json<'_>, path: &[JsonStep], found: &mut Vec<Vec<JsonStep>>) {
     let is_object = |value: &Json<'_>| value.json_type() == JsonType::Object;
@@ -470,23 +471,11 @@ fn add_objects(value: &Json<'_>, path: &[JsonStep], found: &mut Vec<Vec<JsonStep
 }
 
 /// Collects the values where the last path of a chain begins: the frame, or the elements of a list in it.
-fn collect_roots(lists: &[Vec<JsonStep>], value: &Json<'_>, roots: &mut Vec<Json<'static>>) {
+pub(super) fn collect_roots(lists: &[Vec<JsonStep>], value: &Json<'_>, roots: &mut Vec<Json<'static>>) {
     let Some((steps, inner)) = lists.split_first() else { return roots.push(value.clone().into_owned()) };
     let list = find_value(steps, value.as_borrowed());
     let elements = list.as_ref().and_then(json::parse_elements).unwrap_or_default();
     elements.iter().for_each(|element| collect_roots(inner, element, roots));
-}
-
-/// Returns the line of a rule with `finish` behind whose frame come pieces of texts or calls.
-fn find_early_finish(frames: &[ExampleFrame], mapping: &Mapping) -> Option<u64> {
-    let has = |frame: &ExampleFrame, is_kind: fn(&RuleEffect) -> bool| {
-        let rules = mapping.rules.iter().filter(|rule| frame.trace.lines.contains(&rule.line));
-        rules.into_iter().find(|rule| rule.effects.iter().any(is_kind)).map(|rule| rule.line)
-    };
-    let is_piece =
-        |effect: &RuleEffect| effect.emitted().is_some_and(|event| ChunkStreamKind::from_event(event.kind).is_some());
-    let last = frames.iter().rposition(|frame| !frame.trace.is_unknown && has(frame, is_piece).is_some())?;
-    frames[..last].iter().find_map(|frame| has(frame, |effect| matches!(effect, RuleEffect::Finish(_))))
 }
 
 /// Returns the values that a frame has at a place, of which there may be several in lists.

@@ -4,7 +4,7 @@ use super::example_coverage::values_at;
 use super::example_run::{ExampleFrame, ExampleRun};
 use crate::config::dialect_file::{DialectExample, DialectFile, ReadTable};
 use crate::config::{nearest, quote_names};
-use crate::dialect::Mapping;
+use crate::dialect::{Mapping, RuleEffect};
 use crate::event::{EventType, Field, JsonType};
 use serde_json::Value;
 
@@ -40,6 +40,21 @@ impl MemberMismatch {
         }
         let is_inside = !written.is_empty();
         is_inside.then(|| MemberMismatch { pointer, path: written, expected: expected.cloned(), found: found.cloned() })
+    }
+
+    pub(super) const fn is_missing(&self) -> bool {
+        self.found.is_none()
+    }
+
+    /// Returns the conversion that makes the expected value of the one that is there.
+    pub(super) fn explain_form(&self) -> Option<String> {
+        let held = |text: &Value| serde_json::from_str::<Value>(text.as_str()?).ok();
+        let (expected, found) = (self.expected.as_ref()?, self.found.as_ref()?);
+        if held(found).as_ref() == Some(expected) {
+            return Some("it is the JSON text of what is expected: `{as_json: VALUE}` makes the value".to_owned());
+        }
+        let is_its_text = held(expected).as_ref() == Some(found);
+        is_its_text.then(|| "what is expected is its JSON text, which `{as_text: VALUE}` makes".to_owned())
     }
 
     pub(super) fn describe(&self) -> String {
@@ -88,8 +103,13 @@ pub(super) struct EventOrigins<'e> {
 
 impl EventOrigins<'_> {
     /// Returns the reasons why a run has this event, of which a member may differ from the expected one.
-    pub(super) fn explain(&self, index: usize, member: Option<&MemberMismatch>) -> Vec<String> {
-        let Some(event) = self.run.events.get(index).filter(|event| !event.is_null()) else { return Vec::new() };
+    pub(super) fn explain(&self, index: usize, expected: &Value, member: Option<&MemberMismatch>) -> Vec<String> {
+        let is_other = expected["type"].is_string() && member.is_none();
+        let ignored = if is_other { self.explain_ignored(index) } else { Vec::new() };
+        let Some(event) = self.run.events.get(index).filter(|event| !event.is_null()) else { return ignored };
+        if is_other && event["type"] == EventType::RunStarted.wire() {
+            return vec!["every run begins with this event, also one that fails".to_owned()];
+        }
         let Some(frame) = self.run.origins.get(index).copied().flatten().map(|at| &self.run.frames[at]) else {
             let is_cut = event["type"] == EventType::RunError.wire();
             let cause = match is_cut {
@@ -121,10 +141,42 @@ impl EventOrigins<'_> {
                 reasons.push(format!("the {noun} of {lines} made it of the frame{of_line}{behind}"));
                 reasons.extend(self.explain_empty(frame, member));
                 reasons.extend(explain_fault(event));
+                reasons.extend(self.explain_whole_text(frame, event));
             }
             None => {}
         }
+        reasons.extend(ignored);
         reasons
+    }
+
+    /// Names the rules that ignore the frames before that of an event, one of which may be meant.
+    fn explain_ignored(&self, index: usize) -> Vec<String> {
+        let origins = &self.run.origins;
+        // The first frame begins the run, also if a rule ignores it.
+        let begin = origins.iter().take(index).rev().flatten().next().copied().unwrap_or_default();
+        let end = origins.get(index).copied().flatten().unwrap_or(self.run.frames.len());
+        let is_ignored = |frame: &&ExampleFrame| {
+            let rules = self.mapping.rules.iter().filter(|rule| frame.trace.lines.contains(&rule.line));
+            rules.into_iter().all(|rule| rule.effects.is_empty())
+        };
+        let frames = self.run.frames.iter().take(end).skip(begin).filter(is_ignored);
+        let reasons = frames.filter_map(|frame| {
+            let line = self.example.stream_line? + frame.line;
+            Some(format!("before it, the rule of {} ignores the frame of line {line}", frame.trace.describe_lines()?))
+        });
+        reasons.collect()
+    }
+
+    /// Explains the end of a message behind which another one begins.
+    fn explain_whole_text(&self, frame: &ExampleFrame, event: &Value) -> Option<String> {
+        let ends = [EventType::TextMessageEnd, EventType::ReasoningMessageEnd];
+        let mut rules = self.mapping.rules.iter().filter(|rule| frame.trace.lines.contains(&rule.line));
+        let has_whole = |effect: &RuleEffect| effect.emitted().is_some_and(|event| event.whole_text.is_some());
+        let is_whole = rules.any(|rule| rule.effects.iter().any(has_whole));
+        (is_whole && ends.iter().any(|end| event["type"] == end.wire())).then(|| {
+            "`content` is the whole text so far, and does not begin with what was sent; a piece of it is `delta`"
+                .to_owned()
+        })
     }
 
     /// Returns the reasons why a run keeps this for the thread.

@@ -82,7 +82,13 @@ fn nearest_names<'v>(word: &str, names: &[&'v str]) -> Vec<&'v str> {
 pub(super) fn suggest(steps: &[JsonStep], from: usize, root: &str, examples: &[&Json<'_>]) -> PathHint {
     let find = |length: usize| examples.iter().filter_map(move |own| find_value(&steps[..length], own.as_borrowed()));
     let length = (0..steps.len()).rev().find(|length| find(*length).next().is_some()).unwrap_or_default();
-    let Some(JsonStep::Member(wrong)) = steps.get(length) else { return PathHint::Members(Vec::new()) };
+    let Some(JsonStep::Member(wrong)) = steps.get(length) else {
+        // An element of what is no list.
+        let owner = [&steps[..length], steps.get(length + 1..).unwrap_or_default()].concat();
+        let is_there = examples.iter().any(|own| find_value(&owner, own.as_borrowed()).is_some());
+        let meant = (length > from && is_there).then(|| write_path(root, &owner[from..]));
+        return meant.map_or(PathHint::Members(Vec::new()), |meant| PathHint::Meant(vec![meant]));
+    };
     let objects: Vec<_> = find(length).map(Json::into_owned).collect();
     let members = list_members(objects.iter());
     let names: Vec<&str> = members.iter().map(String::as_str).take(MAX_MEMBERS).collect();

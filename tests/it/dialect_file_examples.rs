@@ -185,6 +185,7 @@ tests:
   - status: 500
     answer: {problem: {why: late}}
     events: [{type: RUN_ERROR, message: late, code: upstream_status}]
+request: {body: {beat: "{@thread.beat}"}}
 "#;
     let file = TempFile::new(PLACES);
     let path = utf8(file.path());
@@ -338,7 +339,7 @@ events:
     done: true
 request:
   - when: {"messages[-1].role": tool}
-    body: {x: 1}
+    body: {x: "{@thread.last}"}
   - body:
       a: 1
       q: "{@user_text}"

@@ -417,3 +417,25 @@ tests:
         assert_eq!(out.matches("warning: ").count(), 1, "{wrong}: {out}");
     }
 }
+
+/// The word that ends the streams of an agent is one with which a rule compares the data of frames.
+#[test]
+fn a_word_that_ends_streams_may_have_blanks_around_it() {
+    let file = TempFile::new(
+        "name: acme\nevents:\n\
+         - {has: text, emit: {type: TEXT_MESSAGE_CHUNK, delta: \"{text}\"}}\n\
+         - {when: {\"@data\": OVER}, done: true}\n",
+    );
+    for (end, last, is_raw) in [
+        ("data: OVER\n\n", "RUN_FINISHED", false),
+        ("data:  OVER \n\n", "RUN_FINISHED", false),
+        ("data: OVERT\n\n", "upstream_truncated", true),
+    ] {
+        let stream = TempFile::new(&format!("data: {{\"text\":\"a\"}}\n\n{end}"));
+        let mut command = diglot();
+        command.args(["translate", "--to", "ag-ui", "--from"]).args([file.path(), stream.path()]);
+        let printed = String::from_utf8(command.output().expect("the program runs").stdout).expect("UTF-8");
+        let ends = printed.trim_end().lines().last().is_some_and(|line| line.contains(last));
+        assert!(ends && printed.contains("\"RAW\"") == is_raw, "{end}: {printed}");
+    }
+}

@@ -405,6 +405,8 @@ async fn a_cut_frame_does_not_reach_the_client() {
         (Value::Null, "data: ", "RUN_ERROR"),
         (Value::Null, "data: [DO", "RUN_ERROR"),
         (Value::Null, "data: [DONE]", "RUN_FINISHED"),
+        // The official client compares the begin of the data [node], fromSSEResponse.
+        (Value::Null, "data: [DONE] ", "RUN_FINISHED"),
         (json!("stop"), "data: [DO", "RUN_FINISHED"),
     ];
     for (end, cut, last) in cases {
@@ -435,6 +437,29 @@ async fn a_last_frame_without_a_blank_line_may_have_no_data() {
     let answer = send_request(gateway.data, post("/run", "", INPUT)).await;
     let events = ["RUN_STARTED", "TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END", "RUN_FINISHED"];
     sse::assert_succeeded(&answer, &events);
+}
+
+/// The cut word is one with which a rule of the file compares the data.
+#[tokio::test]
+async fn a_cut_word_that_ends_streams_does_not_reach_the_client() {
+    let file = TempFile::new(
+        "name: acme\nevents:\n  - has: say\n    emit: {type: TEXT_MESSAGE_CHUNK, delta: \"{say}\"}\n  \
+         - when: {\"@data\": OVER}\n    done: true\n",
+    );
+    let top = format!("dialect_files: [{}]", file.path().display());
+    for (cut, last) in [("OVE", "RUN_ERROR"), ("OVER", "RUN_FINISHED"), ("[DO", "RAW")] {
+        let agent = Agent::with_response(format!("{HEAD}{}data: {cut}", frames(&[json!({"say": "Hi"})])));
+        let routes = format!(
+            "routes:\n  - {{name: run, path: /run, client: ag-ui, agent: acme, upstream: \"{}\"}}\n",
+            agent.url()
+        );
+        let gateway = Gateway::start(Setup { top: &top, routes: &routes, ..Setup::default() }).await;
+        let answer = send_request(gateway.data, post("/run", "", INPUT)).await;
+        let events = sse::events(answer.text());
+        let types = sse::types(&events);
+        assert_eq!(types.contains(&"RAW"), last == "RAW", "{cut}: {types:?}");
+        assert!(types.contains(&last), "{cut}: {types:?}");
+    }
 }
 
 #[tokio::test]

@@ -15,6 +15,7 @@
 //! - `dialect_files`: agents whose dialects are described by files, and mistakes in those files.
 //! - `dialect_file_pieces`: how pieces of texts and calls of dialect files open and close what they belong to.
 //! - `dialect_file_examples`: what examples of dialect files state, and the mock agents that answer with them.
+//! - `dialect_file_hints`: what `diglot check --test` warns of that only examples show, and the lines that made what differs.
 //! - `dialect_file_rules`: what rules of dialect files make of values, ids, lists and ends of runs.
 //! - `dialect_file_tools`: the commands with dialect files: check, verify, detect, translate, replay, mock agents.
 //! - `dialect_requests`: where the requests of dialect files go, what values do on the way, and errors of agents.
@@ -83,6 +84,7 @@ mod custom_dialects;
 mod dialect_file_tools;
 mod dialect_file_examples;
 mod dialect_file_pieces;
+mod dialect_file_hints;
 mod dialect_file_rules;
 mod dialect_files;
 mod dialect_requests;

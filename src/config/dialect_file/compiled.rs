@@ -15,6 +15,8 @@ pub(crate) struct DialectFile {
     /// what rules read from frames, and `error` from answers
     pub(crate) places: Vec<ReadPlace>,
     pub(crate) tables: Vec<ReadTable>,
+    /// texts of rules, as the places that they may be meant as
+    pub(crate) texts: Vec<ReadPlace>,
     pub(crate) lines: FileLines,
     /// run by `diglot check --test`
     pub(crate) examples: Vec<DialectExample>,
@@ -66,13 +68,24 @@ pub(crate) struct ReadTable {
     pub(crate) column: u64,
 }
 
-/// A text in a place where the value of a frame is expected.
+/// A text in a place where the value of a frame or a request is expected.
 pub(super) struct ConstantText {
     pub(super) path: String,
     pub(super) position: Option<SourcePosition>,
     pub(super) text: String,
     /// whether it may be a text if the rule reads the member of this name elsewhere
     pub(super) is_name: bool,
+}
+
+/// Texts of a file that may be meant otherwise, which the examples show.
+#[derive(Default)]
+pub(super) struct DoubtfulTexts {
+    pub(super) constants: Vec<ConstantText>,
+    /// those that only frames of their own rule show
+    pub(super) of_rules: Vec<ReadPlace>,
+    pub(super) of_requests: Vec<ConstantText>,
+    /// words of conditions that look like patterns
+    pub(super) patterns: Vec<ConstantText>,
 }
 
 /// One example.

@@ -1,6 +1,6 @@
 //! The state of a compilation, and the keys of the file.
 
-use super::compiled::{ConstantText, DialectFile, PathChain, PayloadPath, ReadPlace, ReadTable};
+use super::compiled::{DialectFile, DoubtfulTexts, PathChain, PayloadPath, ReadPlace, ReadTable};
 use super::file_keys::FILE_KEYS;
 use super::file_lines::FileLines;
 use super::misplaced_keys::suggest_place;
@@ -15,7 +15,7 @@ use crate::event::{EventType, Field, Json};
 use std::collections::BTreeSet;
 
 /// Keys of other formats, with the way to write what they are for.
-const OTHER_KEYS: &[(&str, &str)] = &[
+pub(super) const OTHER_KEYS: &[(&str, &str)] = &[
     ("if", "conditions are `when: {PATH: value}`, `has: PATH` and `lacks: PATH`"),
     ("status", "an answer with an error status needs no rule; `error:` at the top says where its message is"),
     ("url", "the URL is the `upstream` of the route; `path:` stands behind its path"),
@@ -63,8 +63,7 @@ pub(super) struct DialectCompiler<'c> {
     lookup: &'c dyn Fn(&str) -> Option<String>,
     problems: Vec<ConfigProblem>,
     warnings: Vec<ConfigProblem>,
-    /// texts in places where the value of a frame is expected
-    pub(super) constants: Vec<ConstantText>,
+    pub(super) texts: DoubtfulTexts,
     pub(super) payload: Vec<JsonStep>,
     pub(super) places: Vec<ReadPlace>,
     pub(super) tables: Vec<ReadTable>,
@@ -82,6 +81,12 @@ pub(super) struct DialectCompiler<'c> {
     pub(super) lacks_names: bool,
     /// positions in [`Mapping::run_names`] of those that are read
     pub(super) read_names: BTreeSet<usize>,
+    /// positions in [`Mapping::thread_names`] of those that are read
+    pub(super) read_thread_names: BTreeSet<usize>,
+    /// names of values for whose lack a problem is reported
+    pub(super) missing_names: BTreeSet<String>,
+    /// members of AG-UI's request that the agent's requests read, and their named places without `@`
+    pub(super) read_of_request: BTreeSet<String>,
     pub(super) mapping: Mapping,
 }
 
@@ -93,7 +98,7 @@ impl<'c> DialectCompiler<'c> {
             lookup,
             problems: Vec::new(),
             warnings: Vec::new(),
-            constants: Vec::new(),
+            texts: DoubtfulTexts::default(),
             payload: Vec::new(),
             places: Vec::new(),
             tables: Vec::new(),
@@ -104,6 +109,9 @@ impl<'c> DialectCompiler<'c> {
             has_broken_frames: false,
             lacks_names: false,
             read_names: BTreeSet::new(),
+            read_thread_names: BTreeSet::new(),
+            missing_names: BTreeSet::new(),
+            read_of_request: BTreeSet::new(),
             mapping: Mapping::default(),
         }
     }
@@ -154,26 +162,27 @@ impl<'c> DialectCompiler<'c> {
             ),
         }
         self.mapping.finish_rules();
-        self.check_unread_names(root);
         self.check_ends(root);
         self.check_call_keys(root);
         self.check_call_names(root);
         if let Some(request) = root.entry("request") {
             self.compile_requests(PlacedNode { node: &request.value, path: "request" });
         }
+        self.check_unread_names(root);
         if let Some(error) = root.entry("error") {
             self.compile_error(PlacedNode { node: &error.value, path: "error" });
         }
         let tests = root.entry("tests");
         let examples = tests.map(|tests| self.compile_examples(PlacedNode { node: &tests.value, path: "tests" }));
         let examples = examples.unwrap_or_default();
-        self.check_constants(&examples);
+        self.check_texts(&examples);
         let dialect = MappedDialect { name: name?, mapping: std::mem::take(&mut self.mapping) };
         Some(DialectFile {
             dialect,
             payload,
             places: std::mem::take(&mut self.places),
             tables: std::mem::take(&mut self.tables),
+            texts: std::mem::take(&mut self.texts.of_rules),
             lines: FileLines::new(root),
             examples,
             has_broken_frames: self.has_broken_frames,
@@ -419,6 +428,11 @@ impl<'c> DialectCompiler<'c> {
         if !self.warnings.iter().any(|own| is_same(own) && own.message == problem.message) {
             self.warnings.push(ConfigProblem { severity: ProblemSeverity::Warning, ..problem });
         }
+    }
+
+    /// Removes the warnings of a place for which there is a better one.
+    pub(super) fn drop_warnings(&mut self, path: &str) {
+        self.warnings.retain(|warning| warning.path != path);
     }
 
     fn describe(

@@ -135,6 +135,10 @@ fn find_name_fault(line: StreamLine<'_>) -> Option<FrameFault> {
         let message = "`#` begins no comment in a stream, so that this is a part of the event's name";
         return Some(line.fault(column(at + 1), message, "remove it; a line that begins with `:` is a comment"));
     }
+    if let Some(at) = name.find(" data:") {
+        let message = "`data:` stands on the line of `event:`, so that it is a part of the event's name";
+        return Some(line.fault(column(at + 1), message, "begin a new line with it"));
+    }
     let trimmed = name.trim_end();
     (trimmed.len() < name.len() && !trimmed.is_empty()).then(|| {
         let message = format!("a blank stands behind `{trimmed}`, and is a part of the event's name");

@@ -239,11 +239,10 @@ impl DialectCompiler<'_> {
         let known: Vec<String> = self.mapping.thread_names.iter().map(|name| name.to_string()).collect();
         let mut thread = Vec::new();
         for entry in entries {
-            if !known.contains(&entry.key) && !self.lacks_names {
-                let hint = match known.is_empty() {
-                    true => format!("add a rule with `keep: {{{}: \"{{PATH}}\"}}`", entry.key),
-                    false => did_you_mean(&entry.key, &known.iter().map(String::as_str).collect::<Vec<_>>()),
-                };
+            if !known.contains(&entry.key)
+                && !self.lacks_names
+                && let Some(hint) = self.suggest_name(&entry.key, true, &known)
+            {
                 let path = join_key(&path, &entry.key);
                 self.report(&path, entry.position, format!("no rule keeps `{}`", entry.key), hint);
             }

@@ -1,7 +1,7 @@
 //! Names of the values that rules keep for others, and for later runs of the thread.
 
 use super::compiler::{DialectCompiler, events_of};
-use crate::config::problem::is_one_edit_off;
+use crate::config::problem::{did_you_mean, is_one_edit_off};
 use crate::config::spanned_tree::{MapEntry, NodeValue, TreeNode};
 
 /// Keys of a rule that set values.
@@ -39,21 +39,51 @@ impl DialectCompiler<'_> {
         }
     }
 
-    /// Warns about values of the run that nothing reads.
+    /// Returns the way out if a value is read which no rule sets; `None` if this name is reported already.
+    pub(super) fn suggest_name(&mut self, name: &str, is_thread: bool, known: &[String]) -> Option<String> {
+        let others = if is_thread { &self.mapping.run_names } else { &self.mapping.thread_names };
+        let is_other = others.iter().any(|other| **other == *name);
+        let (key, other, duration) = match is_thread {
+            true => ("keep", "set", "later runs of the thread"),
+            false => ("set", "keep", "the rest of the run"),
+        };
+        if !self.missing_names.insert(format!("{key} {name}")) {
+            return None;
+        }
+        Some(match known.is_empty() {
+            _ if is_other => format!("a rule has it under `{other}`: write `{key}`, which is for {duration}"),
+            true => format!("add a rule with `{key}: {{{name}: \"{{PATH}}\"}}`"),
+            false => did_you_mean(name, &known.iter().map(String::as_str).collect::<Vec<_>>()),
+        })
+    }
+
+    /// Warns about values of the run or of the thread that nothing reads.
     pub(super) fn check_unread_names(&mut self, root: &TreeNode) {
         let Some(NodeValue::List(rules)) = events_of(root).map(|events| &events.value.value) else { return };
-        for (index, name) in self.mapping.run_names.clone().iter().enumerate() {
-            let entries = rules.iter().enumerate().flat_map(|(at, rule)| {
-                let written = ["set", "append"].into_iter().filter_map(move |key| Some((key, rule.entry(key)?)));
-                written.filter_map(move |(key, entry)| {
-                    Some((format!("events[{at}].{key}.{name}"), entry.value.entry(name)?))
-                })
-            });
-            let first = entries.into_iter().next().filter(|_| !self.read_names.contains(&index));
-            if let Some((path, entry)) = first.filter(|_| self.problem_count() == 0) {
-                let hint =
-                    format!("use `{{@run.{name}}}` in a rule, or remove it; `keep` is for later runs of the thread");
-                self.warn(&path, entry.position, format!("nothing reads `@run.{name}`"), hint);
+        for is_thread in [false, true] {
+            let (names, read, keys): (_, _, &[&str]) = match is_thread {
+                false => (self.mapping.run_names.clone(), self.read_names.clone(), &["set", "append"]),
+                true => (self.mapping.thread_names.clone(), self.read_thread_names.clone(), &["keep"]),
+            };
+            for (index, name) in names.iter().enumerate() {
+                let entries = rules.iter().enumerate().flat_map(|(at, rule)| {
+                    let written = keys.iter().filter_map(move |key| Some((key, rule.entry(key)?)));
+                    written.filter_map(move |(key, entry)| {
+                        Some((format!("events[{at}].{key}.{name}"), entry.value.entry(name)?))
+                    })
+                });
+                let first = entries.into_iter().next().filter(|_| !read.contains(&index));
+                let Some((path, entry)) = first.filter(|_| self.problem_count() == 0) else { continue };
+                let (root, hint) = match is_thread {
+                    false => (
+                        "run",
+                        format!(
+                            "use `{{@run.{name}}}` in a rule, or remove it; `keep` is for later runs of the thread"
+                        ),
+                    ),
+                    true => ("thread", format!("use `{{@thread.{name}}}` in `request`, or remove it")),
+                };
+                self.warn(&path, entry.position, format!("nothing reads `@{root}.{name}`"), hint);
             }
         }
     }

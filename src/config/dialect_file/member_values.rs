@@ -25,7 +25,7 @@ impl DialectCompiler<'_> {
                 None => text.text().filter(|text| *text == *written.text).map(Into::into),
             };
             if let Some(text) = text.filter(|text| is_place(text)) {
-                self.constants.push(ConstantText {
+                self.texts.constants.push(ConstantText {
                     path: at.path.to_owned(),
                     position: position_of(at.node),
                     text,
@@ -51,7 +51,7 @@ impl DialectCompiler<'_> {
 
     /// Warns about texts that are the names of members which frames of the examples have.
     pub(super) fn check_constants(&mut self, examples: &[DialectExample]) {
-        for ConstantText { path, position, text, is_name } in std::mem::take(&mut self.constants) {
+        for ConstantText { path, position, text, is_name } in std::mem::take(&mut self.texts.constants) {
             let name = text.rsplit(['.', ']']).next().unwrap_or_default();
             let member = format!("\"{name}\":");
             let has_member = |example: &DialectExample| matches!(&example.input, ExampleInput::Stream { bytes, .. } if bytes.contains(&member));
@@ -61,6 +61,8 @@ impl DialectCompiler<'_> {
                 is_name && self.places.iter().any(|place| place.path.starts_with(rule) && has_step(&place.written));
             if !is_read && examples.iter().any(has_member) {
                 let message = format!("`{text}` is always this text, although frames of the examples have `{name}`");
+                // That it never changes is the same mistake.
+                self.drop_warnings(&path);
                 self.warn(&path, position, message, format!("write `\"{{{text}}}\"` for its value"));
             }
         }
@@ -88,6 +90,9 @@ impl DialectCompiler<'_> {
             MemberType::Str if slot.field == Field::ToolCallId => self.add_constant(at, Some(value)),
             MemberType::Str if [Field::ToolCallName, Field::MessageId].contains(&slot.field) => {
                 self.add_constant_text(at, Some(value), true);
+            }
+            MemberType::Str | MemberType::Content if [Field::StepName, Field::Content].contains(&slot.field) => {
+                self.add_rule_text(at, Some(value));
             }
             MemberType::Object | MemberType::Any | MemberType::Present => self.add_own_names(at, value),
             _ => {}

@@ -10,7 +10,8 @@ use crate::event::Field;
 
 /// The named places of frames and requests.
 const FRAME_ROOTS: &[&str] = &["@event", "@data", "@item", "@run", "@thread", "@thread_id", "@run_id"];
-const REQUEST_ROOTS: &[&str] = &["@item", "@thread", "@user_text", "@new_messages", "@answered_calls", "@reasoning"];
+pub(super) const REQUEST_ROOTS: &[&str] =
+    &["@item", "@thread", "@user_text", "@new_messages", "@answered_calls", "@reasoning"];
 
 /// Maximum number of steps of a path. The values that a path enters are read one within the other.
 const MAX_STEPS: usize = 64;
@@ -71,6 +72,9 @@ impl DialectCompiler<'_> {
         match scope {
             PathUse::Request { .. } => {
                 self.check_request_place(at, text, vec![steps.clone()], scope)?;
+                if let Some(JsonStep::Member(name)) = steps.first() {
+                    self.read_of_request.insert(name.to_string());
+                }
                 self.add_place(at, &steps, scope)
             }
             PathUse::Frame { .. } => {
@@ -197,6 +201,7 @@ impl DialectCompiler<'_> {
             }
         };
         if rest.is_empty() {
+            self.mark_read_of_request(name, &source);
             let member = |name: &str| vec![JsonStep::Member(name.into())];
             let inner = self.item_chain.iter().flatten().cloned();
             self.last_chain = match source {
@@ -208,7 +213,11 @@ impl DialectCompiler<'_> {
         }
         let is_list = [ValueSource::NewMessages, ValueSource::AnsweredCalls].contains(&source);
         let what = if is_list { "list, which only `each` enters" } else { "text" };
-        self.report_at(at, format!("`{text}` leads into a {what}"), format!("write `@{name}` alone"));
+        let hint = match source {
+            ValueSource::Data => format!("write `{rest}` for a member of the frame, or `@data` for all of its text"),
+            _ => format!("write `@{name}` alone"),
+        };
+        self.report_at(at, format!("`{text}` leads into a {what}"), hint);
         None
     }
 
@@ -226,18 +235,17 @@ impl DialectCompiler<'_> {
         let names = if is_thread { &self.mapping.thread_names } else { &self.mapping.run_names };
         if let Some(found) = names.iter().position(|own| **own == *name) {
             if is_thread {
+                self.read_thread_names.insert(found);
                 return Some(ValueSource::Thread(found));
             }
             self.read_names.insert(found);
             return Some(ValueSource::Run(found));
         }
-        let known: Vec<&str> = names.iter().map(|name| &**name).collect();
-        let (root, key) = if is_thread { ("thread", "keep") } else { ("run", "set") };
-        let hint = match known.is_empty() {
-            true => format!("add a rule with `{key}: {{{name}: \"{{PATH}}\"}}`"),
-            false => did_you_mean(name, &known),
-        };
-        self.report_at(at, format!("no rule sets `@{root}.{name}`"), hint);
+        let known: Vec<String> = names.iter().map(|name| name.to_string()).collect();
+        let root = if is_thread { "thread" } else { "run" };
+        if let Some(hint) = self.suggest_name(name, is_thread, &known) {
+            self.report_at(at, format!("no rule sets `@{root}.{name}`"), hint);
+        }
         None
     }
 
@@ -336,7 +344,7 @@ fn without_dot(rest: &str) -> &str {
 }
 
 /// Splits a path into its steps; empty text has none. Returns `None` if it is malformed.
-fn split_steps(text: &str) -> Option<Vec<JsonStep>> {
+pub(super) fn split_steps(text: &str) -> Option<Vec<JsonStep>> {
     let mut steps = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {

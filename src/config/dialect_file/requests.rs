@@ -1,17 +1,20 @@
 //! The requests of a dialect file, and the members of its agent's errors.
 
-use super::compiler::{DialectCompiler, PathUse, PlacedNode, position_of};
+use super::compiler::{DialectCompiler, OTHER_KEYS, PathUse, PlacedNode, position_of};
 use super::file_keys::{ERROR_KEYS, REQUEST_KEYS};
 use super::path_text::{is_place, write_path};
 use super::rule_overlaps::FirstMatch;
 use crate::codec::json::JsonStep;
+use crate::config::problem::is_one_edit_off;
 use crate::config::scalar;
-use crate::config::spanned_tree::{NodeValue, join_key};
+use crate::config::spanned_tree::{MapEntry, NodeValue, join_key};
 use crate::dialect::{
     ErrorPaths, ForgetRule, RequestTemplate, RuleEffect, TargetTemplate, TextPart, ValueTemplate, is_field_value,
 };
 use crate::event::Json;
 use http::header;
+
+const BODY: &str = "body";
 
 pub(super) const FORGET_KEYS: &[&str] = &["status", "code"];
 
@@ -33,10 +36,10 @@ impl DialectCompiler<'_> {
             );
         }
         let mut earlier = Vec::new();
-        for (node, path) in &requests {
+        for (index, (node, path)) in requests.iter().enumerate() {
             let at = PlacedNode { node, path };
             let before = self.problem_count();
-            if let Some(request) = self.compile_request(at) {
+            if let Some(request) = self.compile_request(at, index) {
                 // A condition with a mistake is none.
                 if self.problem_count() == before {
                     self.check_first_match(at, &request.conditions, &mut earlier, "request");
@@ -64,9 +67,22 @@ impl DialectCompiler<'_> {
     }
 
     /// Compiles a request; `None` if a variable makes its conditions impossible.
-    fn compile_request(&mut self, at: PlacedNode<'_>) -> Option<RequestTemplate> {
-        self.mapping_entries(at, "`body:` with the request that the agent gets");
-        self.check_keys(at, REQUEST_KEYS);
+    fn compile_request(&mut self, at: PlacedNode<'_>, index: usize) -> Option<RequestTemplate> {
+        let entries = self.mapping_entries(at, "`body:` with the request that the agent gets");
+        // Members that stand where their `body:` is missing are one mistake.
+        let others: Vec<_> = entries.iter().filter(|entry| !REQUEST_KEYS.contains(&entry.key.as_str())).collect();
+        let is_other_mistake = |entry: &&&MapEntry| {
+            is_one_edit_off(&entry.key, BODY) || OTHER_KEYS.iter().any(|(key, _)| *key == entry.key)
+        };
+        match others.as_slice() {
+            [first, second, ..] if at.node.entry(BODY).is_none() && !others.iter().any(is_other_mistake) => {
+                let message = format!("`{}`, `{}` and what follows are members of the body", first.key, second.key);
+                let hint = "write `body:` above them, and indent them further than it";
+                self.report(&join_key(at.path, &first.key), first.position, message, hint);
+                return None;
+            }
+            _ => self.check_keys(at, REQUEST_KEYS),
+        }
         let conditions = self.compile_conditions(at, USE);
         self.reads_thread = false;
         let target = TargetTemplate {
@@ -75,11 +91,11 @@ impl DialectCompiler<'_> {
             headers: self.compile_named_values(at, "headers"),
         };
         self.check_headers(at, &target.headers);
-        let body = at.node.entry("body").and_then(|entry| {
-            let path = join_key(at.path, "body");
+        let body = at.node.entry(BODY).and_then(|entry| {
+            let path = join_key(at.path, BODY);
             self.compile_value(PlacedNode { node: &entry.value, path: &path }, USE)
         });
-        Some(RequestTemplate { conditions: conditions?, target, body, reads_thread: self.reads_thread })
+        Some(RequestTemplate { index, conditions: conditions?, target, body, reads_thread: self.reads_thread })
     }
 
     /// Compiles `path`, which stands behind the path of the route's URL.

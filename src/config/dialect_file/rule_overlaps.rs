@@ -1,9 +1,9 @@
-//! Finds rules that another one makes useless, or does again.
+//! Finds rules that another one makes useless, or does again, and conditions that exclude each other.
 
 use super::compiler::{DialectCompiler, PlacedNode, position_of};
 use super::rules::ends_run;
 use crate::config::problem::SourcePosition;
-use crate::dialect::{Condition, MappingRule, RuleEffect, ValueSource, ValueTest, has_value};
+use crate::dialect::{ComparedWord, Condition, MappingRule, RuleEffect, ValueSource, ValueTest, has_value};
 
 /// One of several forms, of which the first whose conditions hold is used.
 pub(super) struct FirstMatch {
@@ -78,6 +78,30 @@ impl DialectCompiler<'_> {
         } else if let Some(line) = same {
             let message = format!("the rule of line {line} emits the same for the same frames, so that it comes twice");
             self.report_at(at, message, "remove one of the two: all rules that hold for a frame apply to it");
+        }
+    }
+
+    /// Reports conditions that exclude each other.
+    pub(super) fn check_contradiction(&mut self, at: PlacedNode<'_>, conditions: &[Condition]) {
+        let excludes = |own: &Condition, other: &Condition| {
+            let is_empty = |word: &ComparedWord| !has_value(&word.value);
+            own.source == other.source
+                && match (&own.test, &other.test) {
+                    (ValueTest::Has, ValueTest::Lacks) => true,
+                    (ValueTest::OneOf(words), ValueTest::Lacks) => !words.iter().any(is_empty),
+                    (ValueTest::OneOf(words), ValueTest::Has) => words.iter().all(is_empty),
+                    (ValueTest::OneOf(words), ValueTest::OneOf(others)) => {
+                        !words.iter().any(|word| others.contains(word))
+                    }
+                    _ => false,
+                }
+        };
+        if conditions.iter().any(|own| conditions.iter().any(|other| excludes(own, other))) {
+            self.report_at(
+                at,
+                "these conditions exclude each other, so the rule can never apply",
+                "remove one of them",
+            );
         }
     }
 

@@ -6,7 +6,9 @@ use super::misplaced_keys::suggest_place;
 use crate::config::problem::did_you_mean;
 use crate::config::spanned_tree::{MapEntry, NodeValue, TreeNode, TreeScalarKind, join_key};
 use crate::dialect::{EmittedEvent, MappingRule, MemberTemplate, RuleEffect, ValueTemplate, find_member};
+use crate::event::kind::Slot;
 use crate::event::lane::ChunkStreamKind;
+use crate::event::schema::{ValueSchema, value_schema};
 use crate::event::{EventType, Field, MemberKey, retired};
 
 /// Events that come by themselves, or with an effect of their own.
@@ -32,6 +34,17 @@ const fn chunk_of(kind: EventType) -> Option<EventType> {
         EventType::ToolCallStart | EventType::ToolCallArgs => Some(EventType::ToolCallChunk),
         _ => None,
     }
+}
+
+/// Returns the member of an event that is a list of objects with such a member.
+fn list_with_member(kind: EventType, name: &str) -> Option<&'static str> {
+    let has_member = |slot: &&Slot| match value_schema(kind, slot) {
+        ValueSchema::List(ValueSchema::Object(object)) | ValueSchema::NonEmpty(ValueSchema::Object(object)) => {
+            object.members.iter().any(|member| member.name == name)
+        }
+        _ => false,
+    };
+    kind.all_slots().find(has_member).map(|slot| slot.field.camel())
 }
 
 /// Returns the first path that a rule asks for.
@@ -64,12 +77,12 @@ impl DialectCompiler<'_> {
                 return self.report_at(at, message, hint);
             }
             let before = self.problem_count();
-            let first_place = self.places.len();
+            let (first_place, first_text) = (self.places.len(), self.texts.of_rules.len());
             let Some(rule) = self.compile_rule(at) else { continue };
             if self.problem_count() == before {
                 self.check_overlap(at, &rule);
             }
-            self.places[first_place..].iter_mut().for_each(|place| place.rule_line = Some(rule.line));
+            self.finish_rule_places(&path, rule.line, first_place, first_text);
             // A condition with a mistake is none.
             let has_mistake = self.problem_count() > before;
             if rule.each.is_none() && rule.conditions.is_empty() && rule.effects.iter().any(ends_run) && !has_mistake {
@@ -108,7 +121,10 @@ impl DialectCompiler<'_> {
             self.report_at(at, "the rule does nothing", hint);
         }
         let mut effects = Vec::new();
-        for entry in entries {
+        // It is empty because what belongs to it is not indented.
+        let is_unknown = |entry: &&MapEntry| !RULE_KEYS.contains(&entry.key.as_str());
+        let outer = entries.iter().copied().find(is_unknown).and_then(|entry| empty_above(at.node, entry));
+        for entry in entries.into_iter().filter(|entry| !outer.is_some_and(|outer| std::ptr::eq(outer, *entry))) {
             let path = join_key(at.path, &entry.key);
             self.compile_effect(PlacedNode { node: &entry.value, path: &path }, &entry.key, scope, &mut effects);
         }
@@ -177,8 +193,9 @@ impl DialectCompiler<'_> {
                     let value = self.compile_value(at, scope);
                     // A code is often a word, which another frame may have as the name of a member.
                     let is_path = |text: &str| text == key || text.contains('.');
-                    if key != "code" || matches!(&at.node.value, NodeValue::Scalar(text) if is_path(&text.text)) {
-                        self.add_constant(at, value.as_ref());
+                    match key != "code" || matches!(&at.node.value, NodeValue::Scalar(text) if is_path(&text.text)) {
+                        true => self.add_constant(at, value.as_ref()),
+                        false => self.add_rule_text(at, value.as_ref()),
                     }
                     value
                 };
@@ -338,6 +355,11 @@ impl DialectCompiler<'_> {
                 if self.reports_outdented_key(at, entry) {
                     break;
                 }
+                if let Some(list) = list_with_member(kind, &entry.key) {
+                    let message = format!("`{}` is a member of `{list}`, and stands beside it", entry.key);
+                    self.report(&path, entry.position, message, format!("write `{list}: [{{{}: …}}]`", entry.key));
+                    break;
+                }
                 let names = kind.all_slots().map(|slot| slot.field.camel());
                 let known: Vec<&str> = names.chain(own_keys.iter().copied()).collect();
                 let message = format!("{} has no member `{}`", kind.wire(), entry.key);
@@ -359,19 +381,26 @@ impl DialectCompiler<'_> {
     /// Warns about an id that all calls, messages or thoughts of a run have, so that two become one.
     fn check_constant_id(&mut self, at: PlacedNode<'_>, event: &EmittedEvent) {
         let (field, noun) = match event.kind {
-            EventType::ToolCallChunk if event.key.is_none() => (Field::ToolCallId, "calls"),
+            EventType::ToolCallChunk => (Field::ToolCallId, "calls"),
             EventType::TextMessageChunk => (Field::MessageId, "messages"),
             EventType::ReasoningMessageChunk => (Field::MessageId, "thoughts"),
             _ => return,
         };
-        let name = field.camel();
-        if matches!(find_member(&event.members, field), Some(ValueTemplate::Literal(_)))
-            && let Some(entry) = at.node.entry(name)
-            && matches!(&entry.value.value, NodeValue::Scalar(text) if !text.text.contains("${"))
-        {
+        let find_constant = |name: &str, value: Option<&ValueTemplate>| {
+            let is_literal = matches!(value, Some(ValueTemplate::Literal(_)));
+            let entry = at.node.entry(name).filter(|_| is_literal)?;
+            let is_variable = matches!(&entry.value.value, NodeValue::Scalar(text) if text.text.contains("${"));
+            Some((join_key(at.path, name), position_of(&entry.value))).filter(|_| !is_variable)
+        };
+        let id = find_member(&event.members, field);
+        if let Some((path, position)) = find_constant(field.camel(), id) {
             let message = format!("all {noun} of a run have this id, so that two become one");
             let hint = "write the path of the agent's id, such as \"{id}\", or remove the key if it has none";
-            self.warn(&join_key(at.path, name), position_of(&entry.value), message, hint);
+            self.warn(&path, position, message, hint);
+        } else if let Some((path, position)) = find_constant(KEY, event.key.as_ref()).filter(|_| id.is_some()) {
+            let message = "all calls of a run have this key, so that pieces and results of one go to another";
+            let hint = "write the path of what the frames of one call have in common, such as \"{index}\", or remove the key: the call has a `toolCallId`";
+            self.warn(&path, position, message, hint);
         }
     }
 

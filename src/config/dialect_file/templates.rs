@@ -108,6 +108,7 @@ impl DialectCompiler<'_> {
             None => None,
         };
         let from = part("from")??;
+        self.add_otherwise(at, otherwise.as_deref(), scope);
         // The place that was read last.
         let read = match &*from {
             ValueTemplate::From(sources) if matches!(scope, PathUse::Frame { .. }) => match sources.as_slice() {
@@ -180,7 +181,7 @@ impl DialectCompiler<'_> {
         if let Some(value) = at.node.entry("as") {
             let path = join_key(at.path, "as");
             let value = self.compile_value(PlacedNode { node: &value.value, path: &path }, scope)?;
-            return Some(vec![ItemRule { conditions: Vec::new(), value }]);
+            return Some(vec![ItemRule { index: 0, conditions: Vec::new(), value }]);
         }
         let rules_path = join_key(at.path, "rules");
         let written = PlacedNode { node: &at.node.entry("rules")?.value, path: &rules_path };
@@ -195,7 +196,7 @@ impl DialectCompiler<'_> {
         }
         let mut compiled = Vec::new();
         let mut earlier = Vec::new();
-        for (rule, path) in rules {
+        for (index, (rule, path)) in rules.into_iter().enumerate() {
             let before = self.problem_count();
             let at = PlacedNode { node: rule, path: &path };
             self.mapping_entries(at, "`{when: {role: user}, as: …}`");
@@ -204,7 +205,10 @@ impl DialectCompiler<'_> {
             }
             self.check_keys(at, ITEM_KEYS);
             let Some(value) = rule.entry("as") else {
-                self.report_at(at, "the key `as` is missing", "add `as:` with the element that the list gets");
+                // A misspelt key is not also a missing one.
+                if self.problem_count() == before {
+                    self.report_at(at, "the key `as` is missing", "add `as:` with the element that the list gets");
+                }
                 continue;
             };
             let value_path = join_key(&path, "as");
@@ -216,7 +220,7 @@ impl DialectCompiler<'_> {
                     self.check_first_match(at, &conditions, &mut earlier, "element");
                     earlier.push(FirstMatch::new(at, &conditions));
                 }
-                compiled.push(ItemRule { conditions, value });
+                compiled.push(ItemRule { index, conditions, value });
             }
         }
         Some(compiled)
@@ -320,8 +324,7 @@ impl DialectCompiler<'_> {
                         );
                     }
                     if is_pattern(&word.text) {
-                        let message = format!("`{}` is compared as it is written: there are no patterns", word.text);
-                        self.warn(&path, position_of(item), message, "write each value that it may have, as a list");
+                        self.add_pattern(PlacedNode { node: item, path: &path }, &word.text);
                     }
                     self.check_request_word(PlacedNode { node: item, path: &path }, &word.text, &known);
                     words.push(ComparedWord::new(literal_json(word)));
@@ -339,30 +342,6 @@ impl DialectCompiler<'_> {
             return None;
         }
         Some(words)
-    }
-
-    /// Reports conditions that exclude each other.
-    fn check_contradiction(&mut self, at: PlacedNode<'_>, conditions: &[Condition]) {
-        let excludes = |own: &Condition, other: &Condition| {
-            let is_empty = |word: &ComparedWord| !crate::dialect::has_value(&word.value);
-            own.source == other.source
-                && match (&own.test, &other.test) {
-                    (ValueTest::Has, ValueTest::Lacks) => true,
-                    (ValueTest::OneOf(words), ValueTest::Lacks) => !words.iter().any(is_empty),
-                    (ValueTest::OneOf(words), ValueTest::Has) => words.iter().all(is_empty),
-                    (ValueTest::OneOf(words), ValueTest::OneOf(others)) => {
-                        !words.iter().any(|word| others.contains(word))
-                    }
-                    _ => false,
-                }
-        };
-        if conditions.iter().any(|own| conditions.iter().any(|other| excludes(own, other))) {
-            self.report_at(
-                at,
-                "these conditions exclude each other, so the rule can never apply",
-                "remove one of them",
-            );
-        }
     }
 
     pub(super) fn compile_one_path(&mut self, at: PlacedNode<'_>, scope: PathUse) -> Option<ValueSource> {
@@ -481,6 +460,7 @@ impl DialectCompiler<'_> {
         }
         literal.push_str(rest);
         if parts.is_empty() {
+            self.add_request_text(at, &literal, scope);
             return Some(ValueTemplate::Literal(Json::string(&literal)));
         }
         if !literal.is_empty() {

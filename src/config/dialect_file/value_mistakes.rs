@@ -9,6 +9,9 @@ use crate::config::spanned_tree::{MapEntry, NodeValue, TreeNode};
 pub(super) const TABLE_KEYS: &[&str] = &["from", "table", "otherwise"];
 pub(super) const CONVERSION_KEYS: &[&str] = &["as_text", "as_json", "text_of"];
 
+/// Words of other languages for `each`.
+const OTHER_LOOPS: &[&str] = &["for", "in", "of", "loop", "map", "every", "foreach", "forEach", "for_each"];
+
 pub(super) fn value_of<'t>(at: PlacedNode<'t>, key: &str) -> Option<&'t NodeValue> {
     at.node.entry(key).map(|entry| &entry.value.value)
 }
@@ -79,6 +82,12 @@ pub(super) fn find_mistake(at: PlacedNode<'_>, entries: &[MapEntry]) -> Option<(
     if has_text("each") && !has("as") && !has("rules") {
         return Some(("`each` without the form of its elements".to_owned(), "add `as:` or `rules:`".to_owned()));
     }
+    if let [first, second] = entries
+        && has("as")
+        && let Some(wrong) = [first, second].into_iter().find(|entry| OTHER_LOOPS.contains(&entry.key.as_str()))
+    {
+        return Some((format!("`{}` names no list here", wrong.key), "write `each: PATH`".to_owned()));
+    }
     let has_table = matches!(value_of(at, "table"), Some(NodeValue::Mapping(_)));
     if (has_text("from") && !has("table")) || (has_table && !has("from")) {
         let found = misspelt(TABLE_KEYS);
@@ -87,6 +96,13 @@ pub(super) fn find_mistake(at: PlacedNode<'_>, entries: &[MapEntry]) -> Option<(
         }
     }
     let other = entries.iter().find(|entry| !TABLE_KEYS.contains(&entry.key.as_str()));
+    if let [_, _, _] = entries
+        && has_text("from")
+        && has("otherwise")
+        && let Some(other) = other.filter(|other| matches!(other.value.value, NodeValue::Mapping(_)))
+    {
+        return Some((format!("`{}` is no key of a table", other.key), "write `table:`".to_owned()));
+    }
     if has_text("from")
         && has_table
         && let Some(other) = other

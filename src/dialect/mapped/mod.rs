@@ -31,7 +31,7 @@ pub(crate) use reader::MappedReader;
 pub(crate) use request::RequestFault;
 pub(crate) use request_target::{RequestTarget, RequestTemplate, TargetTemplate, is_field_value};
 pub(crate) use rule::{EmittedEvent, MappingRule, MemberTemplate, RuleEffect, find_member};
-use rule_index::RuleIndex;
+use rule_index::{RuleIndex, words_compared};
 use std::borrow::Cow;
 pub(crate) use template::{
     ComparedWord, Condition, ItemRule, TextPart, ValueSource, ValueTemplate, ValueTest, has_value,
@@ -80,6 +80,13 @@ impl Mapping {
     pub(crate) fn finish_rules(&mut self) {
         self.find_text_copies();
         self.rule_index = RuleIndex::new(&self.rules);
+    }
+
+    /// Returns whether a word with which a rule compares the whole data of frames begins with a text, and none is it.
+    pub(crate) fn is_begin_of_data(&self, text: &str) -> bool {
+        let words = || self.rules.iter().filter_map(|rule| words_compared(rule, &ValueSource::Data)).flatten();
+        let texts = || words().filter_map(ComparedWord::text);
+        texts().any(|word| word.starts_with(text)) && texts().all(|word| word != text)
     }
 }
 

@@ -19,6 +19,8 @@ const TOO_LONG: &str = "The path, the query and the headers of the agent's reque
 /// A form of the request, for the requests for which its conditions hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RequestTemplate {
+    /// position in the list of the file
+    pub(crate) index: usize,
     pub(crate) conditions: Vec<Condition>,
     pub(crate) target: TargetTemplate,
     /// `None` if the agent gets AG-UI's

@@ -87,7 +87,7 @@ fn compared_sources(rule: &MappingRule) -> impl Iterator<Item = &ValueSource> {
 }
 
 /// Returns the words, one of which the value must be if the rule is to apply.
-fn words_compared<'r>(rule: &'r MappingRule, source: &ValueSource) -> Option<&'r [ComparedWord]> {
+pub(super) fn words_compared<'r>(rule: &'r MappingRule, source: &ValueSource) -> Option<&'r [ComparedWord]> {
     rule.conditions.iter().find_map(|Condition { source: own, test, .. }| match test {
         ValueTest::OneOf(words) if own == source => Some(&**words),
         _ => None,

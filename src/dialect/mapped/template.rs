@@ -91,6 +91,8 @@ impl TextPart {
 /// Makes an element of a list, if its conditions hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ItemRule {
+    /// position in the list of the file
+    pub(crate) index: usize,
     pub(crate) conditions: Vec<Condition>,
     pub(crate) value: ValueTemplate,
 }
@@ -223,7 +225,7 @@ impl<'s> ValueScope<'s> {
         conditions.iter().all(|condition| match condition.source {
             // The line and the data are compared as they are, without a JSON string of them.
             ValueSource::EventLine => condition.test.holds_for_text(self.event_line),
-            ValueSource::Data => condition.test.holds_for_text(Some(self.data)),
+            ValueSource::Data => condition.test.holds_for_data(self.data),
             ValueSource::Slot(slot) => match self.slots.get(slot) {
                 Some(Some(value)) => condition.test.holds_for(value),
                 _ => condition.test.holds_for_none(),
@@ -248,6 +250,14 @@ impl ValueTest {
     #[inline]
     fn holds_for_none(&self) -> bool {
         matches!(self, ValueTest::Lacks)
+    }
+
+    /// Compares the data of a frame. Blanks around a word, such as the one that ends a stream, mean nothing.
+    fn holds_for_data(&self, data: &str) -> bool {
+        match self {
+            ValueTest::OneOf(words) => [data, data.trim()].iter().any(|data| find_text(words, data).is_some()),
+            _ => self.holds_for_text(Some(data)),
+        }
     }
 
     fn holds_for_text(&self, text: Option<&str>) -> bool {

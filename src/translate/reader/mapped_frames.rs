@@ -38,10 +38,10 @@ impl EventReader {
     /// Returns true if the last frame of a body is incomplete when it is no JSON object. The data of an agent whose
     /// dialect is described by a file may be no JSON at all, such as `[DONE]`, or empty behind an `event:` line.
     pub(crate) fn drops_cut_frame(&self, event_line: Option<&str>, data: &str) -> bool {
-        const END_WORD: &str = "[DONE]";
+        let Some(mapping) = self.dialect.mapping else { return true };
         let data = data.trim();
-        let is_cut_word = event_line.is_none() && END_WORD.starts_with(data) && data != END_WORD;
-        self.mapped.is_none() || is_cut_word || (data.starts_with('{') && json::parse_value(data).is_none())
+        let is_cut_word = event_line.is_none() && (data.is_empty() || mapping.is_begin_of_data(data));
+        is_cut_word || (data.starts_with('{') && json::parse_value(data).is_none())
     }
 
     /// Ends a run whose agent ends it by ending the stream.

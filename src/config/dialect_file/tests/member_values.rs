@@ -109,7 +109,19 @@ fn ids_that_never_change_are_warnings() {
             "4:54: warning: events[0].emit.messageId: all thoughts of a run have this id",
             hint,
         ),
+        (
+            emit("type: TOOL_CALL_CHUNK, key: \"{k}\", toolCallId: call, toolCallName: \"{n}\""),
+            "4:59: warning: events[0].emit.toolCallId: all calls of a run have this id",
+            hint,
+        ),
+        (
+            emit("type: TOOL_CALL_CHUNK, key: call, toolCallId: \"{i}\", toolCallName: \"{n}\""),
+            "4:40: warning: events[0].emit.key: all calls of a run have this key, so that pieces and results",
+            "write the path of what the frames of one call have in common",
+        ),
     ]);
+    // An agent that never has two calls may have no id.
+    assert_no_warning(&emit("type: TOOL_CALL_CHUNK, key: call, toolCallName: \"{n}\""));
     assert_no_warning(&emit("type: TEXT_MESSAGE_CHUNK, messageId: \"m-{n}\", delta: \"{d}\""));
     assert_no_warning(&emit("type: ACTIVITY_SNAPSHOT, messageId: plan, activityType: plan, content: {x: 1}"));
 }

@@ -114,6 +114,11 @@ fn what_nothing_uses_is_a_warning() {
             "use `{@run.all}` in a rule",
         ),
         (
+            file("  - has: a\n    keep: {c: \"{a}\", d: \"{a}\"}\n") + "request: {body: {m: \"{@thread.c}\"}}\n",
+            "4:22: warning: events[0].keep.d: nothing reads `@thread.d`",
+            "use `{@thread.d}` in `request`, or remove it",
+        ),
+        (
             file("") + "request: {when: {\"messages[-1].role\": tool}, body: {m: 1}}\n",
             &format!("5:10: warning: request: {refused}"),
             add,
@@ -168,6 +173,11 @@ fn examples_name_the_line_of_their_mistake() {
             named("event: end   # the end"),
             "8:20: warning: tests[0].stream: `#` begins no comment in a stream",
             "remove it; a line that begins with `:` is a comment",
+        ),
+        (
+            named("event: end data: {\"end\":1}"),
+            "8:18: warning: tests[0].stream: `data:` stands on the line of `event:`",
+            "begin a new line with it",
         ),
     ]);
     assert_no_warning(&answer("<html>"));

@@ -390,3 +390,54 @@ fn lines_of_a_stream_that_are_no_fields() {
         assert_eq!(warnings.ok(), Some(0), "{text}");
     }
 }
+
+#[test]
+fn one_mistake_is_one_problem() {
+    let emit = |event: &str| file(&format!("  - has: a\n    {event}\n"));
+    let finish = |members: &str| emit(&format!("finish: {{{members}}}"));
+    let wrong_keep = file("  - has: a\n    set: {c: \"{a}\"}\n  - when: {\"@run.c\": x}\n    ignore: true\n");
+    assert_one_each(&[
+        (
+            wrong_keep
+                + "request: {body: {m: \"{@thread.c}\", n: \"{@thread.c}\"}}\ntests:\n  - name: a\n    thread: {c: 1}\n    request: {threadId: t}\n    body: {m: 1}\n",
+            "9:21: request.body.m: no rule sets `@thread.c`",
+            "a rule has it under `set`: write `keep`, which is for later runs of the thread",
+        ),
+        (
+            file("") + "request:\n  path: /a\n  ask: \"{@user_text}\"\n  ops: 1\n  log: 2\n",
+            "7:3: request.ask: `ask`, `ops` and what follows are members of the body",
+            "write `body:` above them",
+        ),
+        (file("") + "request:\n  bdy: {ask: 1}\n", "6:3: request.bdy: there is no such key", "did you mean `body`?"),
+        (
+            request("{each: messages, rules: [{when: {\"@item.role\": user}, emit: {by: me}}]}"),
+            "5:75: request.body.m.rules[0].emit: there is no such key",
+            "use one of: `when`, `has`, `lacks`, `as`",
+        ),
+        (
+            request("{for: tools, as: {op: \"{@item.name}\", of: \"{@item.description}\"}}"),
+            "5:21: request.body.m: `for` names no list here",
+            "write `each: PATH`",
+        ),
+        (
+            emit("emit:\n    type: TEXT_MESSAGE_CHUNK\n    delta: \"{a}\""),
+            "5:5: events[0].type: `type` stands beside `emit`, which is empty",
+            "indent `type` and what belongs to it",
+        ),
+        (
+            finish("inputTokens: \"{i}\", outputTokens: \"{o}\""),
+            "4:14: events[0].finish.inputTokens: `inputTokens` is a member of `usage`, and stands beside it",
+            "write `usage: [{inputTokens: …}]`",
+        ),
+        (
+            emit("fail: {code: {from: \"{a}\", map: {x: y}, otherwise: z}}"),
+            "4:18: events[0].fail.code: `map` is no key of a table",
+            "write `table:`",
+        ),
+        (
+            emit("fail: {message: \"{@data.why}\"}"),
+            "4:21: events[0].fail.message: `@data.why` leads into a text",
+            "write `why` for a member of the frame, or `@data` for all of its text",
+        ),
+    ]);
+}
