@@ -7,6 +7,7 @@ mod compiled;
 mod file_keys;
 mod misplaced_keys;
 mod compiler;
+mod rule_gaps;
 mod kept_names;
 mod request_places;
 mod path_text;
