@@ -13,11 +13,10 @@ pub(super) fn explain_foreign_format(name: &str, text: &str) -> Option<ConfigPro
     let has_key = |line: &str| {
         !line.starts_with([' ', '\t', '#', '[']) && !has_assignment(line) && find_key_colon(line).is_some()
     };
-    let is_assigned = |line: &str| has_assignment(line) && !text.lines().any(has_key);
     let is_table = line.starts_with('[')
         && line.ends_with(']')
         && !line.contains([' ', ',', ':', '"', '{'])
-        && lines.any(|(_, line)| is_assigned(line));
+        && lines.any(|(_, line)| has_assignment(line));
     let format = match line {
         _ if line.starts_with('<') && line.contains('>') => "XML or HTML",
         _ if ["export ", "import ", "module.exports", "const ", "let ", "var "]
@@ -26,7 +25,7 @@ pub(super) fn explain_foreign_format(name: &str, text: &str) -> Option<ConfigPro
         {
             "a program"
         }
-        _ if is_table || is_assigned(line) => "TOML, INI or a program",
+        _ if (is_table || has_assignment(line)) && !text.lines().any(has_key) => "TOML, INI or a program",
         _ => return None,
     };
     let problem = ConfigProblem::for_file(name, format!("this is not YAML, but looks like {format}"));

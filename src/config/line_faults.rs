@@ -115,14 +115,14 @@ pub(super) fn find_line_fault(
         return found.or_else(|| find_bare_line(&lines, at)).or_else(|| find_deeper_line(&lines, at));
     }
     if message.contains("did not find expected key") || message.contains("did not find expected '-'") {
-        let found = find_key_in_list(above, at).or_else(|| find_outdented_field(&lines[..=index]));
+        let found = find_key_in_list(above, at, is_key).or_else(|| find_outdented_field(&lines[..=index]));
         return found.or_else(|| find_deeper_line(&lines, at)).or_else(|| find_depth_between(&lines, at));
     }
     None
 }
 
 /// Finds a key that stands where an element of a list is meant, because other elements follow.
-fn find_key_in_list(above: &[WrittenLine<'_>], at: WrittenLine<'_>) -> Option<LineFault> {
+fn find_key_in_list(above: &[WrittenLine<'_>], at: WrittenLine<'_>, is_key: KeyTest) -> Option<LineFault> {
     if !at.is_element() {
         return None;
     }
@@ -131,7 +131,9 @@ fn find_key_in_list(above: &[WrittenLine<'_>], at: WrittenLine<'_>) -> Option<Li
     for line in others {
         if line.indent() < at.indent() {
             let (key, _) = line.trim_indent().split_once(':').filter(|(_, rest)| rest.trim().is_empty())?;
-            let message = format!("`{}` is a list, and this is no element of one", key.trim_start_matches("- "));
+            let key = key.trim_start_matches("- ");
+            let named = if is_key(key) { format!("`{key}`") } else { "the key above".to_owned() };
+            let message = format!("{named} is a list, and this is no element of one");
             return Some(
                 first
                     .filter(|line: &WrittenLine<'_>| !line.trim_indent().starts_with('-'))?

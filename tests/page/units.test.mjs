@@ -408,8 +408,8 @@ test("masks in a report what looks like a secret, and says how often", () => {
   const own = detailOf(STORY_IDS.hostile, NOW);
   const timeline = [...own.timeline, { at_ms: 9, name: "connected", detail: "https://bob:tiger99@10.0.0.1, a new connection" }];
   const run = { ...own, timeline, mode: "full", thread_id: "carol@example.org" };
-  const text = reportOf(run, { remarkable: [row] }, [{ text: "refused: token=abc123" }]);
-  for (const secret of ["ada@", "letmein", "abcdef0123456789", "hunter2", "9f86d0", "eyJhb", "sk-proj", "swordfish", "eve@", "carol@", "abc123", "tiger99"])
+  const text = reportOf(run, { remarkable: [row] }, [{ text: "refused: token=abc123" }, { text: "password: `hedgehog9`, password=basic-otter5" }]);
+  for (const secret of ["ada@", "letmein", "abcdef0123456789", "hunter2", "9f86d0", "eyJhb", "sk-proj", "swordfish", "eve@", "carol@", "abc123", "tiger99", "hedgehog9", "otter5"])
     assert.ok(!text.includes(secret), `${secret}: ${text}`);
   for (const kept of ["select 1", "call_Ab12Cd34Ef56Gh78Ij90", '"max_tokens":"100"', "0190a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b", "db.example/x", "many-words/and/a/path stays.", "&x=1"])
     assert.ok(text.includes(kept), `${kept}: ${text}`);

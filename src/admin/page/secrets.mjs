@@ -26,10 +26,10 @@ const FORMS = [
   ],
   ["email", /[\w.+%-]{1,64}@[a-z\d-]+(?:\.[a-z\d-]+)+/gi],
   // `name=value` and `name: value` within a text, as in a header field, a query or a file of settings. A scheme has its
-  // credential behind it, which was masked before, and what is quoted is a name.
+  // credential behind it, which was masked before or is a placeholder.
   [
     "named",
-    new RegExp(`(?<=${SECRET_NAME.source}[\\w-]{0,64}\\\\{0,4}["']?\\s{0,8}[:=]\\s{0,8}\\\\{0,4}["']?)(?!\\x60|(?:bearer|basic)\\b)[^\\s"'\u201d\\\\&,;]+`, "gi"),
+    new RegExp(`(?<=${SECRET_NAME.source}[\\w-]{0,64}\\\\{0,4}["']?\\s{0,8}[:=]\\s{0,8}\\\\{0,4}["']?)(?!(?:bearer|basic) +(?:[*]{3}|<))[^\\s"'\u201d\\\\&,;]+`, "gi"),
   ],
   ["random", /[A-Za-z\d+/_-]{20,}={0,2}/g],
 ];

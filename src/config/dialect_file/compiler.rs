@@ -356,7 +356,7 @@ impl<'c> DialectCompiler<'c> {
         message: impl Into<String>,
         hint: impl Into<String>,
     ) {
-        if self.warnings.len() == MAX_PROBLEMS {
+        if self.has_all_warnings() {
             return;
         }
         let problem = self.describe(path, position, message, hint);
@@ -393,6 +393,11 @@ impl<'c> DialectCompiler<'c> {
 
     pub(super) fn problem_count(&self) -> usize {
         self.problems.len()
+    }
+
+    /// Returns whether a further warning would not be kept.
+    pub(super) fn has_all_warnings(&self) -> bool {
+        self.warnings.len() == MAX_PROBLEMS
     }
 
     pub(super) fn report_at(&mut self, at: PlacedNode<'_>, message: impl Into<String>, hint: impl Into<String>) {

@@ -8,6 +8,7 @@ use crate::config::line_marks::{KeyTest, describe_colon};
 use crate::config::problem::SourcePosition;
 use crate::config::spanned_tree::{MapEntry, NodeValue, TreeNode, TreeScalar, TreeScalarKind, join_key};
 use crate::config::yaml_hints::{COMMENT_HINT, NO_COMMENT, hint_for_comment_at};
+use std::ops::Range;
 
 /// Keys at the top whose values the agent or the client gets.
 const READ_KEYS: &[&str] = &["events", "request"];
@@ -71,10 +72,13 @@ impl DialectCompiler<'_> {
 
     /// Returns a value as the file writes it.
     fn source_of(&self, node: &TreeNode) -> Option<&str> {
-        let span = node.defined.span();
-        let index = |bytes: Option<u64>| bytes.and_then(|bytes| usize::try_from(bytes).ok());
-        let (start, length) = index(span.byte_offset()).zip(index(span.byte_len()))?;
-        self.text.get(start..start.checked_add(length)?)
+        self.text.get(span_of(node)?)
+    }
+
+    /// Returns whether the key in front of a value that is missing has quotes.
+    fn has_quoted_key(&self, entry: &MapEntry) -> bool {
+        let before = span_of(&entry.value).and_then(|span| self.text.get(..span.start)).unwrap_or_default().trim_end();
+        before.strip_suffix(':').unwrap_or(before).trim_end().ends_with(['"', '\''])
     }
 
     /// Reports a key without a value that has a colon in it, or another mark in place of one.
@@ -87,23 +91,26 @@ impl DialectCompiler<'_> {
         let Some(position) = entry.position.filter(|_| is_empty && self.source_of(&entry.value) == Some("")) else {
             return false;
         };
-        let index = |number: u64| usize::try_from(number).unwrap_or(usize::MAX).saturating_sub(1);
-        let line = self.text.lines().nth(index(position.line)).unwrap_or_default();
-        let is_plain = !line.chars().nth(index(position.column)).is_some_and(|each| matches!(each, '"' | '\''));
         let end = entry.key.find(|each: char| !(each.is_alphanumeric() || matches!(each, '_' | '.')));
         let (name, rest) = entry.key.split_at(end.unwrap_or(entry.key.len()));
         let rest = rest.trim_start();
         let marks = [":", "：", "=", "->", "→"];
-        if !is_plain || name.is_empty() || !marks.iter().any(|mark| rest.starts_with(mark)) {
+        let is_marked = !name.is_empty() && marks.iter().any(|mark| rest.starts_with(mark));
+        if !is_marked || self.has_quoted_key(entry) {
             return false;
         }
         let (message, hint) = describe_colon(name, is_key);
+        // The rest of the key may be a secret.
+        let path = path.strip_suffix(&entry.key).unwrap_or(path).trim_end_matches('.');
         self.report(path, Some(position), message, hint);
         true
     }
 
     /// Warns about a value that is missing, which makes null.
     fn check_missing_value(&mut self, node: &TreeNode, path: &str) {
+        if self.has_all_warnings() {
+            return;
+        }
         let position = position_of(node);
         match position.and_then(|position: SourcePosition| hint_for_comment_at(self.text, position)) {
             Some(comment) => self.warn(path, Some(comment.position), comment.message, comment.hint),
@@ -115,6 +122,14 @@ impl DialectCompiler<'_> {
             ),
         }
     }
+}
+
+/// Returns the bytes of the file that a value has.
+fn span_of(node: &TreeNode) -> Option<Range<usize>> {
+    let span = node.defined.span();
+    let index = |bytes: Option<u64>| bytes.and_then(|bytes| usize::try_from(bytes).ok());
+    let (start, length) = index(span.byte_offset()).zip(index(span.byte_len()))?;
+    Some(start..start.checked_add(length)?)
 }
 
 /// Finds a scalar that YAML reads otherwise than it is meant.

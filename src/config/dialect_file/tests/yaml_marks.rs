@@ -1,6 +1,7 @@
 //! Marks of YAML that are missing, are of another kind or stand in the wrong place: the line where the mistake is, also
 //! if YAML stops at another one.
 
+use super::super::DialectFile;
 use super::typos::{assert_no_warning, assert_one_each, example, file, request};
 
 /// A rule, and another one in the next line, at whose `@` YAML would stop.
@@ -22,7 +23,7 @@ fn a_colon_between_braces_needs_a_space() {
         (delta("delta = \"{a}\""), missing, write),
         (
             rule("emit: {type:TEXT_MESSAGE_CHUNK, delta: \"{a}\"}"),
-            "4:12: events[0].emit.type:TEXT_MESSAGE_CHUNK: there is no `: ` after `type`",
+            "4:12: events[0].emit: there is no `: ` after `type`",
             &format!("write `type: …`: {SPACE}"),
         ),
         (
@@ -287,6 +288,21 @@ fn values_that_yaml_reads_otherwise_are_warnings() {
         file("") + "request: {body: {m: &flag [yes], n: *flag}}\n",
         "5:28: warning: request.body.m[0]: `yes` is a text here",
         "write `true`",
+    )]);
+}
+
+#[test]
+fn a_key_that_swallowed_its_value_is_not_printed() {
+    let wrong = file("") + "request: {headers: {Authorization:Bearer-s3cret}, body: {m: 1}}\n";
+    let problems = DialectFile::compile("f", wrong.as_bytes(), &|_| None).expect_err("a key has no colon");
+    let printed = problems.to_string();
+    assert!(printed.contains("5:21: request.headers: there is no `: ` between this key and its value"), "{printed}");
+    assert!(!printed.contains("s3cret"), "{printed}");
+    // What is in quotes is the key itself.
+    assert_one_each(&[(
+        file("") + "request: {body: {\"a:b\": , m: 1}}\n",
+        "5:23: warning: request.body.a:b: there is no value",
+        "write the value",
     )]);
 }
 
