@@ -3,6 +3,7 @@
 use super::check_examples::{self, ExampleFailure};
 use super::check_recordings;
 use super::output::{CliExit, CliResult, print_error, print_line, with_plural};
+use super::terminal_text::escape_text;
 use crate::admin;
 use crate::config::dialect_file::{FileKind, is_recording};
 use crate::config::load;
@@ -267,7 +268,8 @@ fn github_annotation(problem: &ConfigProblem) -> String {
 
 /// Escapes text like `escapeData` in GitHub's toolkit (`@actions/core`).
 fn escape_data(text: &str) -> String {
-    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+    let text = text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
+    escape_text(&text)
 }
 
 /// Escapes text like `escapeProperty` in GitHub's toolkit.
@@ -281,6 +283,10 @@ mod tests {
 
     #[test]
     fn escapes_annotations_into_one_line() {
+        let mut problem = ConfigProblem::for_path(Path::new("a\x1bb"), "c\x1b[2J".to_owned());
+        problem.path = "d\x1b\n".to_owned();
+        assert_eq!(github_annotation(&problem), "::error file=a␛b,title=d␛%0A::c␛[2J");
+        assert_eq!(problem.to_string(), "a\u{fffd}b: d\u{fffd}\u{fffd}: c\u{fffd}[2J");
         let mut problem = ConfigProblem::for_path(Path::new("a,b:c.yaml"), "100 % of\r\nit".to_owned());
         assert_eq!(github_annotation(&problem), "::error file=a%2Cb%3Ac.yaml,title=configuration::100 %25 of%0D%0Ait");
         problem.severity = ProblemSeverity::Warning;

@@ -116,7 +116,7 @@ impl ConfigProblem {
 
 impl fmt::Display for ConfigProblem {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.file)?;
+        write_printable(out, &self.file)?;
         if let (Some(line), Some(column)) = (self.line, self.column) {
             write!(out, ":{line}:{column}")?;
         }
@@ -125,12 +125,13 @@ impl fmt::Display for ConfigProblem {
             out.write_str("warning: ")?;
         }
         if !self.path.is_empty() {
-            write!(out, "{}: ", self.path)?;
+            write_printable(out, &self.path)?;
+            out.write_str(": ")?;
         }
-        self.message.chars().map(to_printable).try_for_each(|each| fmt::Write::write_char(out, each))?;
+        write_printable(out, &self.message)?;
         if let Some(hint) = &self.hint {
             out.write_str("\n  hint: ")?;
-            hint.chars().map(to_printable).try_for_each(|each| fmt::Write::write_char(out, each))?;
+            write_printable(out, hint)?;
         }
         self.write_excerpt(out)
     }
@@ -247,6 +248,10 @@ pub(super) fn may_hold_password(text: &str) -> bool {
         '"' | '\'' => false,
         before => !before.is_whitespace(),
     })
+}
+
+fn write_printable(out: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    text.chars().map(to_printable).try_for_each(|each| fmt::Write::write_char(out, each))
 }
 
 /// Replaces characters that could control the terminal.

@@ -95,22 +95,22 @@ function outcomeText(run) {
   const words = run.state === "running" ? say("state.running") : sayName("outcome", run.outcome ?? "");
   const { known, own } = messageOf(run);
   const cause = listCause(run);
-  const isGood = levelOf(run) === "good";
-  // Why the agent refused is worth more than that it did.
-  const why = [run.code, (isGood ? "" : cause.text) || answerOf(run) || known].filter(Boolean).join(": ");
-  // One line, since all lines of the list are as high.
+  const isMarked = (levelOf(run) === "good" || run.code === null) && cause.text + cause.own !== "";
+  // Why the agent refused is worth more than that it did, and what the rows have more than what the outcome means.
+  const why = isMarked ? "" : [run.code, cause.text || answerOf(run) || known].filter(Boolean).join(": ");
+  const rest = isMarked ? "" : own;
   const marks = [
-    ...(cause.text + cause.own !== "" && (isGood || run.code === null)
-      ? [[badge("warning"), " ", ...withCode(oneLine(cause.text, MOST_OF_CAUSE)), cause.own !== "" && inEnglish(oneLine(cause.own, MOST_OF_CAUSE)), " "]] : []),
-    ...(isSilent(run) ? [[sign(SILENCE_SIGN), " ", say("runs.silence", { time: duration(silenceOf(run)) })]] : []),
+    ...(isMarked ? [badge("warning"), " ", ...withCode(oneLine(cause.text, MOST_OF_CAUSE)), cause.own !== "" && inEnglish(oneLine(cause.own, MOST_OF_CAUSE)), " "] : []),
+    ...(isSilent(run) ? [sign(SILENCE_SIGN), " ", say("runs.silence", { time: duration(silenceOf(run)) })] : []),
   ];
+  // One line, since all lines of the list are as high.
   return element(
     "span",
     {},
     element("span", { class: `level ${levelOf(run)}` }, badge(levelOf(run)), element("b", {}, words)),
-    `${why}${own}` !== "" && element("span", { class: "second" }, ...withCode(oneLine(why, MOST_OF_CAUSE)),
-      own !== "" && why !== "" && ": ", own !== "" && inEnglish(oneLine(own, MOST_OF_CAUSE))),
-    marks.length > 0 && element("span", { class: "second level warning" }, ...marks.flat()),
+    (`${why}${rest}` !== "" || marks.length > 0) && element("span", { class: isMarked ? "second level warning" : "second" },
+      ...withCode(oneLine(why, MOST_OF_CAUSE)), rest !== "" && why !== "" && ": ", rest !== "" && inEnglish(oneLine(rest, MOST_OF_CAUSE)),
+      marks.length > 0 && `${why}${rest}` !== "" && " ", ...marks),
   );
 }
 

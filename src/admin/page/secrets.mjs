@@ -29,7 +29,7 @@ const FORMS = [
   // credential behind it, which was masked before or is a placeholder.
   [
     "named",
-    new RegExp(`(?<=${SECRET_NAME.source}[\\w-]{0,64}\\\\{0,4}["']?\\s{0,8}[:=]\\s{0,8}\\\\{0,4}["']?)(?!(?:bearer|basic) +(?:[*]{3}|<))[^\\s"'\u201d\\\\&,;]+`, "gi"),
+    new RegExp(`(?<=${SECRET_NAME.source}[\\w-]{0,64}\\\\{0,4}["']?\\s{0,8}[:=]\\s{0,8}\\\\{0,4}["']?)(?!(?:\\x60authorization: )?(?:bearer|basic) +(?:[*]{3}|<))[^\\s"'\u201d\\\\&,;]+`, "gi"),
   ],
   ["random", /[A-Za-z\d+/_-]{20,}={0,2}/g],
 ];

@@ -56,12 +56,18 @@ impl DialectCompiler<'_> {
     fn check_plain_question(&mut self, at: PlacedNode<'_>) {
         let conditions = || self.mapping.requests.iter().flat_map(|request| &request.conditions);
         let is_general = |path: &str| ["messages", "tools", "resume", "@"].iter().any(|root| path.starts_with(root));
-        if self.problem_count() == 0
-            && conditions().all(|condition| is_general(&condition.path))
-            && self.mapping.lacks_request(&Json::from_trusted(PLAIN_QUESTION))
-        {
+        if self.problem_count() > 0 || !conditions().all(|condition| is_general(&condition.path)) {
+            return;
+        }
+        let question = Json::from_trusted(PLAIN_QUESTION);
+        if self.mapping.lacks_request(&question) {
             let message = "none of these is for a plain question of a user, which is then refused";
             let hint = "add a request without `when:`, `has:` and `lacks:` at the end";
+            self.warn(at.path, position_of(at.node), message, hint);
+        } else if self.mapping.needs_earlier_run(&question) {
+            let message =
+                "the first question of a thread is refused: its `path` has a value that only an earlier run keeps";
+            let hint = "put `has: \"@thread.NAME\"` with that value before this `path`, and add a request without it";
             self.warn(at.path, position_of(at.node), message, hint);
         }
     }

@@ -41,6 +41,12 @@ impl Mapping {
         matches!(made, Err(RequestFault::Unsendable(reason)) if reason == NO_TEMPLATE)
     }
 
+    /// Returns whether the place of the request for this one of AG-UI has a value that only an earlier run of its thread keeps.
+    pub(crate) fn needs_earlier_run(&self, input: &Json<'_>) -> bool {
+        let thread = ThreadState { is_lost: true, ..ThreadState::default() };
+        matches!(self.make_request(input, &thread), Err(RequestFault::ConversationLost))
+    }
+
     /// Makes the request from AG-UI's. Returns `None` if the file has no template for it. Fails with the reason if none
     /// of its templates is for this request, or a value cannot be sent.
     pub(crate) fn make_request(

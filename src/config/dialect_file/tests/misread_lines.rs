@@ -107,6 +107,7 @@ fn values_of_another_language_are_named() {
 fn what_nothing_uses_is_a_warning() {
     let refused = "none of these is for a plain question of a user, which is then refused";
     let add = "add a request without `when:`, `has:` and `lacks:` at the end";
+    let kept = || file("  - has: a\n    keep: {c: \"{a}\"}\n");
     assert_one_each(&[
         (
             file("  - has: a\n    append: {all: \"{a}\"}\n  - has: b\n    set: {all: \"{b}\"}\n"),
@@ -124,12 +125,18 @@ fn what_nothing_uses_is_a_warning() {
             add,
         ),
         (
-            file("  - has: a\n    keep: {c: \"{a}\"}\n")
-                + "request:\n  - {has: \"@thread.c\", body: {m: 1}}\n  - {has: tools, body: {m: 1}}\n",
+            kept() + "request:\n  - {has: \"@thread.c\", body: {m: 1}}\n  - {has: tools, body: {m: 1}}\n",
             &format!("8:3: warning: request: {refused}"),
             add,
         ),
+        (
+            kept() + "request: {path: \"/talk/{@thread.c}\", body: {m: 1}}\n",
+            "7:10: warning: request: the first question of a thread is refused",
+            "put `has: \"@thread.NAME\"`",
+        ),
     ]);
+    let talk = "request:\n  - {has: \"@thread.c\", path: \"/talk/{@thread.c}\", body: {m: 1}}\n  - body: {m: 1}\n";
+    assert_no_warning(&(kept() + talk));
     for accepted in [
         "request:\n  - {when: {\"messages[-1].role\": tool}, body: {m: 1}}\n  - {when: {\"messages[-1].role\": user}, body: {m: 1}}\n",
         // The application decides.
