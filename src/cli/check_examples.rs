@@ -4,6 +4,7 @@ use super::example_coverage::ExampleCoverage;
 use super::example_difference::{EventOrigins, MemberMismatch};
 use super::example_run::{read_events, to_value, translate_stream};
 use super::request_origins::{explain_body, with_places};
+use super::terminal_text::escape_text;
 use crate::codec::sse::SseLimits;
 use crate::config::dialect_file::{DialectExample, DialectFile, ExampleInput};
 use crate::config::{ConfigProblem, intern_file_dialect};
@@ -39,10 +40,12 @@ pub(super) struct ExampleFailure {
 
 impl fmt::Display for ExampleFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ExampleFailure { name, place, expected, found, reasons, .. } = self;
+        let ExampleFailure { reasons, .. } = self;
+        let [name, place, expected, found] =
+            [&self.name, &self.place, &self.expected, &self.found].map(|text| escape_text(text));
         let width = place.len() + ": expected".len();
         write!(f, "`{name}` differs\n  {place}: expected {expected}\n  {:>width$} {found}", "got")?;
-        reasons.iter().try_for_each(|reason| write!(f, "\n  {reason}"))
+        reasons.iter().try_for_each(|reason| write!(f, "\n  {}", escape_text(reason)))
     }
 }
 

@@ -105,23 +105,20 @@ impl ExampleCoverage {
             written.map_or(0, |line| line.chars().take_while(|c| c.is_whitespace()).count()) as u64
         };
         let payload = self.payload.as_ref().filter(|_| self.has_streams);
+        let meant = self.find_payload().filter(|_| self.has_streams);
+        let lead = meant.map(|meant| format!("`payload: {meant}`, below which all of them have one"));
         if let Some(payload) = payload.filter(|payload| !self.has_value_at(&payload.steps)) {
             let message = format!("no frame of the examples has `{}`, where all paths begin", payload.written);
-            let hint = match self.suggest_payload(payload) {
-                PathHint::Meant(meant) => format!("{} Otherwise add an example with it", propose(&meant)),
-                other => format!("add an example with it{}", other.describe_behind()),
-            };
+            let hint = lead.map_or_else(|| self.explain_payload(payload), |lead| format!("write {lead}"));
             return vec![warning(payload.line, indent_of(payload.line) + 1, "payload", message, hint)];
         }
-        if let Some(meant) = self.find_payload().filter(|_| self.has_streams) {
-            let message = "no path of the rules has a value in the frames of the examples".to_owned();
-            return vec![warning(
-                1,
-                1,
-                "payload",
-                message,
-                format!("add `payload: {meant}`, below which all of them have one"),
-            )];
+        if let Some(lead) = lead {
+            let (line, below, verb) = match payload {
+                Some(payload) => (payload.line, format!(" below `{}`", payload.written), "write"),
+                None => (1, String::new(), "add"),
+            };
+            let message = format!("no path of the rules has a value{below} in the frames of the examples");
+            return vec![warning(line, 1, "payload", message, format!("{verb} {lead}"))];
         }
         let of_rules = self.explain_rules(mapping).into_iter().map(|(index, message, hint)| {
             let line = mapping.rules[index].line;
@@ -203,6 +200,13 @@ impl ExampleCoverage {
         frames.into_iter().flatten().any(|at| values_at(text, &self.frames[*at]).iter().any(is_word))
     }
 
+    fn explain_payload(&self, payload: &PayloadPath) -> String {
+        match self.suggest_payload(payload) {
+            PathHint::Meant(meant) => format!("{} Otherwise add an example with it", propose(&meant)),
+            other => format!("add an example with it{}", other.describe_behind()),
+        }
+    }
+
     fn has_value_at(&self, steps: &[JsonStep]) -> bool {
         self.frames.iter().any(|frame| find_value(steps, frame.as_borrowed()).is_some())
     }
@@ -212,15 +216,18 @@ impl ExampleCoverage {
         let is_path =
             |place: &&ReadPlace| place.rule_line.is_some() && place.chain.len() == 1 && !place.written.starts_with('$');
         let paths: BTreeSet<&str> = self.places.iter().filter(is_path).map(|place| &*place.written).collect();
-        if self.payload.is_some() || paths.len() < 2 {
+        if paths.len() < 2 {
             return None;
         }
+        let payload = self.payload.as_ref().map_or(&[][..], |payload| &payload.steps);
         let steps: Vec<_> = self.places.iter().filter(is_path).filter_map(|place| place.chain.last()).collect();
         let mut objects = Vec::new();
         self.frames.iter().for_each(|frame| add_objects(frame, &[], &mut objects));
         let leads = |steps: &&Vec<JsonStep>| self.has_value_at(steps);
         let holds_all = |object: &&Vec<JsonStep>| {
-            steps.iter().all(|steps| self.has_value_at(&[object.as_slice(), steps.as_slice()].concat()))
+            let inside =
+                |steps: &[JsonStep]| [object.as_slice(), steps.strip_prefix(payload).unwrap_or(steps)].concat();
+            steps.iter().all(|steps| self.has_value_at(&inside(steps)))
         };
         let meant = objects.iter().find(holds_all).filter(|_| !steps.iter().any(leads))?;
         Some(write_path("", meant))

@@ -298,6 +298,9 @@ tests:
     let out = inner_test("", "");
     let expected = "f:1:1: warning: payload: no path of the rules has a value in the frames of the examples\n  hint: add `payload: in.d`";
     assert!(out.starts_with(expected) && out.matches("warning: ").count() == 1, "{out}");
+    let out = inner_test("events:\n", "payload: in\nevents:\n");
+    let expected = "f:2:1: warning: payload: no path of the rules has a value below `in` in the frames of the examples\n  hint: write `payload: in.d`";
+    assert!(out.starts_with(expected) && out.matches("warning: ").count() == 1, "{out}");
     let out = inner_test("events:\n", "payload: in.d\nevents:\n");
     assert_eq!(out, "f: 1 example passed\n");
     let inside = inner.replacen("events:\n", "payload: in.d\nevents:\n", 1).replacen("{txt}", "{in.d.txt}", 1);
@@ -305,6 +308,10 @@ tests:
     let out = run(&["check", "--test", utf8(file.path())], "").out;
     let hint = "has a value at `in.d.txt`\n  hint: paths begin at the payload `in.d`: write `txt`\n";
     assert!(out.contains(hint) && out.matches("warning: ").count() == 1, "{out}");
+    // A name cannot control the terminal.
+    let (_, out) =
+        test("tests:\n", "tests:\n  - name: \"a\\e[2J\\n::b\"\n    stream: |\n      data: {}\n\n    events: []\n");
+    assert!(out.contains("`a␛[2J␊::b` differs\n"), "{out}");
     // A request that is refused has the line of its mistake.
     let request = "tests:\n  - request:\n      threadId: t\n      runId: r\n      messages:\n        - {id: u1, role: user, content: Hi}\n        - {role: user, content: Hi}\n    body: {}\n";
     let (_, out) = test("tests:\n", request);

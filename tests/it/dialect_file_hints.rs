@@ -267,7 +267,7 @@ fn what_differs_has_its_line_and_its_cause() {
         (&[Edit("delta: \"{txt}\"", "delta: \"{txt[0]}\"")], "at `txt[0]`\n  hint: did you mean `txt`? Otherwise"),
         (
             &[Edit("payload: in\n", "payload: data.in\n")],
-            "has `data.in`, where all paths begin\n  hint: did you mean `in`? Otherwise",
+            "has `data.in`, where all paths begin\n  hint: write `payload: in`, below which",
         ),
         // A rule that ignores what no example has is none of the causes.
         (

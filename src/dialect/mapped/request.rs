@@ -41,7 +41,7 @@ impl Mapping {
         matches!(made, Err(RequestFault::Unsendable(reason)) if reason == NO_TEMPLATE)
     }
 
-    /// Returns whether the place of the request for this one of AG-UI has a value that only an earlier run of its thread keeps.
+    /// Returns whether the URL of the request for this one of AG-UI has a value that only an earlier run keeps.
     pub(crate) fn needs_earlier_run(&self, input: &Json<'_>) -> bool {
         let thread = ThreadState { is_lost: true, ..ThreadState::default() };
         matches!(self.make_request(input, &thread), Err(RequestFault::ConversationLost))
