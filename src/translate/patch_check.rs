@@ -178,31 +178,31 @@ impl UnfitPatch {
         let operation = operations.get(refused.index)?;
         let member = |name| Some(json::parse_member(operation, name)?.text()?.into_owned());
         let (name, path, from) = (member("op")?, member("path")?, member("from"));
-        // Some remove the whole document.
+        let has_doubtful_name = |path: &String| path.contains("prototype");
         let is_doubtful = match (name.as_str(), &from) {
+            // Some take the second name for one of JavaScript.
+            _ if has_doubtful_name(&path) || from.as_ref().is_some_and(has_doubtful_name) => true,
+            // Some remove the whole document.
             ("remove", _) => path.is_empty(),
             // To itself, which changes nothing, or into itself, where some move the rest of an array first.
-            ("move", Some(from)) => {
-                path.strip_prefix(from).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            ("move", Some(from))
+                if path.strip_prefix(from).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) =>
+            {
+                true
             }
+            ("add" | "copy" | "move" | "test", _) => has_lenient_index(&path),
             _ => false,
         };
-        let is_doubtful =
-            is_doubtful || [Some(&path), from.as_ref()].into_iter().flatten().any(|path| is_doubtful_path(path));
         let missing = from.filter(|_| refused.lacks_source).unwrap_or(path);
         let shorten = |text: String| text.chars().take(SHOWN_CHARACTERS).collect();
         (!is_doubtful).then(|| UnfitPatch { field, operation: shorten(name), path: shorten(missing) })
     }
 }
 
-/// Returns whether clients differ with a pointer. Some take the second name for one of JavaScript; `fast-json-patch`
-/// takes any digits for an index, and none for 0.
-fn is_doubtful_path(path: &str) -> bool {
-    let is_lenient_index = |token: &str| {
-        let is_plain = token == "0" || token.bytes().next().is_some_and(|first| first != b'0');
-        !is_plain && token.bytes().all(|byte| byte.is_ascii_digit())
-    };
-    path.contains("prototype") || path.split('/').skip(1).any(is_lenient_index)
+/// Returns whether a pointer ends with what `fast-json-patch` alone takes for an index: any digits, and none for 0.
+fn has_lenient_index(path: &str) -> bool {
+    let Some((_, last)) = path.rsplit_once('/') else { return false };
+    last.bytes().all(|byte| byte.is_ascii_digit()) && (last.is_empty() || (last.starts_with('0') && last.len() > 1))
 }
 
 #[cfg(test)]
@@ -244,7 +244,7 @@ mod tests {
         }
     }
 
-    /// `fast-json-patch` refuses only what has a finding here.
+    /// As `fast-json-patch` 3.1.1 does with `validate`.
     #[test]
     fn finds_nothing_where_clients_differ() {
         for (operation, expected) in [
@@ -253,7 +253,12 @@ mod tests {
             (r#""op":"move","from":"/a/0","path":"/a/0/k""#, None),
             (r#""op":"add","path":"/a/01","value":1"#, None),
             (r#""op":"add","path":"/a/","value":1"#, None),
-            (r#""op":"copy","from":"/a/00","path":"/b""#, None),
+            (r#""op":"copy","from":"/o","path":"/a/01""#, None),
+            (r#""op":"test","path":"/a/00","value":{}"#, None),
+            (r#""op":"copy","from":"/a/00","path":"/b""#, Some("`copy` of `/a/00`")),
+            (r#""op":"remove","path":"/a/00""#, Some("`remove` of `/a/00`")),
+            (r#""op":"replace","path":"/a/","value":1"#, Some("`replace` of `/a/`")),
+            (r#""op":"add","path":"/a/00/k","value":1"#, Some("`add` of `/a/00/k`")),
             (r#""op":"add","path":"/a/10","value":1"#, Some("`add` of `/a/10`")),
             // Names what is missing.
             (r#""op":"copy","from":"/c","path":"/b""#, Some("`copy` of `/c`")),
