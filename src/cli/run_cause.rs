@@ -21,6 +21,11 @@ pub(super) struct CauseLine {
 }
 
 impl CauseLine {
+    /// Returns whether the agent's stream was cut within an event, whatever the code has of the connection.
+    pub(super) fn is_cut(&self) -> bool {
+        self.cut_within.as_deref().is_some_and(|within| within != "unfinished")
+    }
+
     /// Describes the cause in as few words as a table has room for.
     pub(super) fn describe_briefly(&self) -> String {
         let kind = self.kind.as_deref().unwrap_or("an event");

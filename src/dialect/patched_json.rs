@@ -43,6 +43,8 @@ pub(crate) struct PatchedJson {
     credit: usize,
     /// whether an operation cost more
     is_overdrawn: bool,
+    /// whether an operation was refused for its `from`
+    lacks_source: bool,
     opening: OpeningBudget,
 }
 
@@ -66,21 +68,30 @@ enum JsonTree {
 /// A patch was not applied; the document is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PatchNotApplied {
-    /// clients refuse it, too, for the operation with this index
-    Refused(usize),
+    /// clients refuse it, too
+    Refused(RefusedOperation),
     /// it costs too much; clients apply it
     TooCostly,
+}
+
+/// The operation for which a patch is refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RefusedOperation {
+    pub(crate) index: usize,
+    /// whether there is nothing at its `from`
+    pub(crate) lacks_source: bool,
 }
 
 impl PatchedJson {
     pub(crate) fn new(value: &Json<'_>) -> Self {
         let opening = OpeningBudget { left: OPENING_CREDIT, is_overdrawn: false };
-        PatchedJson { root: JsonTree::new(value), credit: value.as_str().len(), is_overdrawn: false, opening }
+        let (root, credit) = (JsonTree::new(value), value.as_str().len());
+        PatchedJson { root, credit, is_overdrawn: false, lacks_source: false, opening }
     }
 
     /// Applies all operations, or none if one fails.
     pub(crate) fn apply(&mut self, patch: &Json<'_>) -> Result<(), PatchNotApplied> {
-        let operations = json::parse_elements(patch).ok_or(PatchNotApplied::Refused(0))?;
+        let operations = json::parse_elements(patch).ok_or(PatchNotApplied::Refused(RefusedOperation::default()))?;
         let credit = patch.as_str().len() * CREDIT_PER_BYTE;
         self.credit = self.credit.saturating_add(credit);
         self.opening.left = self.opening.left.saturating_add(credit);
@@ -90,10 +101,11 @@ impl PatchedJson {
             done.into_iter().rev().for_each(|step| self.undo(step));
         }
         let is_overdrawn = std::mem::take(&mut self.is_overdrawn) | std::mem::take(&mut self.opening.is_overdrawn);
+        let lacks_source = std::mem::take(&mut self.lacks_source);
         match refused {
             None => Ok(()),
             Some(_) if is_overdrawn => Err(PatchNotApplied::TooCostly),
-            Some(at) => Err(PatchNotApplied::Refused(at)),
+            Some(index) => Err(PatchNotApplied::Refused(RefusedOperation { index, lacks_source })),
         }
     }
 
@@ -138,8 +150,9 @@ impl PatchedJson {
             }
             "copy" => {
                 let from = JsonPointer::parse(&carry::take(&mut members, "from")?)?;
-                let value = self.copy(&from)?;
-                self.add_or_undo(path, value, done)?;
+                let value = self.copy(&from);
+                self.lacks_source = value.is_none();
+                self.add_or_undo(path, value?, done)?;
             }
             "move" => {
                 let from = JsonPointer::parse(&carry::take(&mut members, "from")?)?;
@@ -147,8 +160,9 @@ impl PatchedJson {
                 if path.0.starts_with(&from.0) {
                     return None;
                 }
-                let value = self.remove(&from)?;
-                match self.add(&path, value) {
+                let value = self.remove(&from);
+                self.lacks_source = value.is_none();
+                match self.add(&path, value?) {
                     Ok(replaced) => {
                         let path = self.resolve_end(path);
                         done.push(UndoStep::Move { from, path, replaced });

@@ -2,7 +2,7 @@
 
 use super::capture_budget::CaptureBudget;
 use super::captured_run::{CapturedRequests, CapturedRun, RunHead};
-use super::cause_search;
+use super::cause_search::CauseFinder;
 use super::glob::matches_glob;
 use super::kept_runs::{KeptRuns, MissingRun};
 use super::redaction::{BodyRedactor, Redaction};
@@ -12,7 +12,7 @@ use super::tap_place::TapPlace;
 use crate::config::inspect::{CaptureMode, InspectConfig};
 use crate::telemetry::{Metrics, RunTimeline};
 use crate::translate::ConversationState;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::time::Instant;
@@ -32,6 +32,7 @@ pub(crate) struct CaptureStore {
     budget: Arc<CaptureBudget>,
     overrides: RwLock<Vec<ModeOverride>>,
     has_overrides: AtomicBool,
+    causes: Mutex<CauseFinder>,
 }
 
 impl CaptureStore {
@@ -43,6 +44,7 @@ impl CaptureStore {
             budget: Arc::new(budget),
             overrides: RwLock::default(),
             has_overrides: AtomicBool::new(false),
+            causes: Mutex::default(),
         })
     }
 
@@ -108,8 +110,9 @@ impl CaptureStore {
 
     /// Finds why runs went wrong that have ended, until a moment.
     pub(crate) fn find_causes(&self, until: Instant) {
-        for run in self.kept.all().iter().take_while(|_| Instant::now() < until) {
-            cause_search::find_cause(run);
+        // Another list may search meanwhile.
+        if let Some(mut finder) = self.causes.try_lock_until(until.into_std()) {
+            finder.find(self.kept.all(), || Instant::now() < until);
         }
     }
 

@@ -1,5 +1,6 @@
 //! Recordings, from a captured run to the same run again.
 
+mod causes;
 mod mapped_rows;
 mod silences;
 

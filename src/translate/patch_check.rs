@@ -7,13 +7,13 @@
 //! where a patch costs too much or clients may differ, nothing is known, and nothing is found.
 
 use crate::codec::json;
-use crate::dialect::patched_json::{PatchNotApplied, PatchedJson};
+use crate::dialect::patched_json::{PatchNotApplied, PatchedJson, RefusedOperation};
 use crate::event::{Event, EventType, Field, Json, Members, get};
 use std::collections::VecDeque;
 use std::fmt;
 
-/// Bytes of a document that is followed. A patch can add eight times its own.
-const MAX_DOCUMENT: usize = 4 << 20;
+/// Bytes of all documents that are followed. A patch can add eight times its own.
+const MAX_DOCUMENTS: usize = 4 << 20;
 const GROWTH_PER_BYTE: usize = 9;
 
 /// Activities that are followed, the latest.
@@ -31,6 +31,7 @@ pub(crate) struct UnfitPatch {
     /// the member that has the patch
     pub(crate) field: Field,
     pub(crate) operation: String,
+    /// of what is missing: that of `from`, if nothing is there
     pub(crate) path: String,
 }
 
@@ -67,6 +68,12 @@ impl PatchChecker {
 
     /// Takes the next event for the client. Returns its patch, if that does not fit.
     pub(crate) fn check(&mut self, event: &Event<'_>) -> Option<UnfitPatch> {
+        let found = self.apply(event);
+        self.bound_size();
+        found
+    }
+
+    fn apply(&mut self, event: &Event<'_>) -> Option<UnfitPatch> {
         match event.kind {
             EventType::StateSnapshot => self.state = event.get(Field::Snapshot).and_then(ClientDocument::new),
             EventType::StateDelta => {
@@ -77,7 +84,8 @@ impl PatchChecker {
                 let is_added = event.get(Field::Replace).is_some_and(|replace| replace.as_str() == "false");
                 let known = self.take_activity(&id);
                 let content = || event.get(Field::Content).and_then(ClientDocument::new);
-                self.keep_activity(&id, known.filter(|_| is_added).or_else(content));
+                // A client may hold one that is not followed, such as an earlier run's, and keeps that.
+                self.keep_activity(&id, if is_added { known } else { content() });
             }
             EventType::ActivityDelta => {
                 let id = event.get(Field::MessageId)?.text()?;
@@ -107,6 +115,21 @@ impl PatchChecker {
         }
     }
 
+    fn size(&self) -> usize {
+        self.state.iter().chain(self.activities.iter().map(|(_, content)| content)).map(|document| document.size).sum()
+    }
+
+    /// Forgets documents that are too large together, the oldest activities first.
+    fn bound_size(&mut self) {
+        if self.size() <= MAX_DOCUMENTS {
+            return;
+        }
+        self.state.iter_mut().for_each(ClientDocument::measure);
+        self.activities.iter_mut().for_each(|(_, content)| content.measure());
+        while self.size() > MAX_DOCUMENTS / 2 && self.activities.pop_front().is_some() {}
+        self.state.take_if(|state| state.size > MAX_DOCUMENTS / 2);
+    }
+
     fn take_activity(&mut self, id: &str) -> Option<ClientDocument> {
         let at = self.activities.iter().position(|(own, _)| own == id)?;
         self.activities.remove(at).map(|(_, content)| content)
@@ -125,7 +148,7 @@ impl ClientDocument {
     /// Returns `None` for a document that is too large.
     fn new(value: &Json<'_>) -> Option<ClientDocument> {
         let size = value.as_str().len();
-        (size <= MAX_DOCUMENT).then(|| ClientDocument { content: PatchedJson::new(value), size })
+        (size <= MAX_DOCUMENTS).then(|| ClientDocument { content: PatchedJson::new(value), size })
     }
 
     /// Applies a patch to a document that may be known, and forgets it where the client may hold another one then.
@@ -133,38 +156,53 @@ impl ClientDocument {
         let known = document.as_mut()?;
         known.size += patch.as_str().len() * GROWTH_PER_BYTE;
         let applied = known.content.apply(patch);
-        let is_large = known.is_large();
         let unfit = match applied {
-            Err(PatchNotApplied::Refused(at)) => UnfitPatch::new(field, patch, at),
+            Err(PatchNotApplied::Refused(refused)) => UnfitPatch::new(field, patch, refused),
             Err(PatchNotApplied::TooCostly) | Ok(()) => None,
         };
-        if is_large || (applied.is_err() && unfit.is_none()) {
+        if applied.is_err() && unfit.is_none() {
             *document = None;
         }
         unfit
     }
 
-    fn is_large(&mut self) -> bool {
-        if self.size <= MAX_DOCUMENT {
-            return false;
-        }
+    fn measure(&mut self) {
         self.size = self.content.heap_size();
-        self.size > MAX_DOCUMENT / 2
     }
 }
 
 impl UnfitPatch {
     /// Returns `None` for an operation with which clients differ.
-    fn new(field: Field, patch: &Json<'_>, at: usize) -> Option<UnfitPatch> {
+    fn new(field: Field, patch: &Json<'_>, refused: RefusedOperation) -> Option<UnfitPatch> {
         let operations = json::parse_elements(patch)?;
-        let operation = operations.get(at)?;
+        let operation = operations.get(refused.index)?;
         let member = |name| Some(json::parse_member(operation, name)?.text()?.into_owned());
-        let (name, path) = (member("op")?, member("path")?);
-        // Some remove the whole document, or take the second name for one of JavaScript.
-        let is_doubtful = (name == "remove" && path.is_empty()) || path.contains("prototype");
+        let (name, path, from) = (member("op")?, member("path")?, member("from"));
+        let has_doubtful_name = |path: &String| path.contains("prototype");
+        let is_doubtful = match (name.as_str(), &from) {
+            // Some take the second name for one of JavaScript.
+            _ if has_doubtful_name(&path) || from.as_ref().is_some_and(has_doubtful_name) => true,
+            // Some remove the whole document.
+            ("remove", _) => path.is_empty(),
+            // To itself, which changes nothing, or into itself, where some move the rest of an array first.
+            ("move", Some(from))
+                if path.strip_prefix(from).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) =>
+            {
+                true
+            }
+            ("add" | "copy" | "move" | "test", _) => has_lenient_index(&path),
+            _ => false,
+        };
+        let missing = from.filter(|_| refused.lacks_source).unwrap_or(path);
         let shorten = |text: String| text.chars().take(SHOWN_CHARACTERS).collect();
-        (!is_doubtful).then(|| UnfitPatch { field, operation: shorten(name), path: shorten(path) })
+        (!is_doubtful).then(|| UnfitPatch { field, operation: shorten(name), path: shorten(missing) })
     }
+}
+
+/// Returns whether a pointer ends with what `fast-json-patch` alone takes for an index: any digits, and none for 0.
+fn has_lenient_index(path: &str) -> bool {
+    let Some((_, last)) = path.rsplit_once('/') else { return false };
+    last.bytes().all(|byte| byte.is_ascii_digit()) && (last.is_empty() || (last.starts_with('0') && last.len() > 1))
 }
 
 #[cfg(test)]
@@ -201,10 +239,36 @@ mod tests {
                 &[REPLACE, r#"{"type":"STATE_DELTA","delta":[{"op":"remove","path":"/c"}]}"#],
                 &[unfit, "`remove` of `/c` does not fit the state that the client holds"],
             ),
-            // Clients differ.
-            (Some("{}"), &[r#"{"type":"STATE_DELTA","delta":[{"op":"remove","path":""}]}"#, REPLACE], &["", ""]),
         ] {
             assert_eq!(find_all(state, events), expected, "{state:?} {events:?}");
+        }
+    }
+
+    /// As `fast-json-patch` 3.1.1 does with `validate`.
+    #[test]
+    fn finds_nothing_where_clients_differ() {
+        for (operation, expected) in [
+            (r#""op":"remove","path":"""#, None),
+            (r#""op":"move","from":"/o/k","path":"/o/k""#, None),
+            (r#""op":"move","from":"/a/0","path":"/a/0/k""#, None),
+            (r#""op":"add","path":"/a/01","value":1"#, None),
+            (r#""op":"add","path":"/a/","value":1"#, None),
+            (r#""op":"copy","from":"/o","path":"/a/01""#, None),
+            (r#""op":"test","path":"/a/00","value":{}"#, None),
+            (r#""op":"copy","from":"/a/00","path":"/b""#, Some("`copy` of `/a/00`")),
+            (r#""op":"remove","path":"/a/00""#, Some("`remove` of `/a/00`")),
+            (r#""op":"replace","path":"/a/","value":1"#, Some("`replace` of `/a/`")),
+            (r#""op":"add","path":"/a/00/k","value":1"#, Some("`add` of `/a/00/k`")),
+            (r#""op":"add","path":"/a/10","value":1"#, Some("`add` of `/a/10`")),
+            // Names what is missing.
+            (r#""op":"copy","from":"/c","path":"/b""#, Some("`copy` of `/c`")),
+            (r#""op":"move","from":"/o","path":"/ol/k""#, Some("`move` of `/ol/k`")),
+            (r#""op":"move","from":"/c","path":"/b/k""#, Some("`move` of `/c`")),
+        ] {
+            let delta = format!(r#"{{"type":"STATE_DELTA","delta":[{{{operation}}}]}}"#);
+            let expected = expected
+                .map_or_else(String::new, |found| format!("{found} does not fit the state that the client holds"));
+            assert_eq!(find_all(Some(r#"{"a":[{},{}],"o":{"k":1}}"#), &[&delta]), [expected], "{operation}");
         }
     }
 
@@ -223,6 +287,9 @@ mod tests {
         for (events, expected) in [
             (&[CHANGE][..], &[""][..]),
             (&[SHOWN, ADDED, LIST, CHANGE], &["", "", "", ""]),
+            // The client may hold an earlier run's.
+            (&[ADDED, CHANGE], &["", ""]),
+            (&[ADDED, OWN, CHANGE], &["", "", unfit]),
             (&[SHOWN, OWN, CHANGE], &["", "", unfit]),
             (&[SHOWN, OTHER, CHANGE], &["", "", ""]),
         ] {
@@ -232,18 +299,36 @@ mod tests {
 
     #[test]
     fn forgets_what_is_too_large() {
-        let large = format!("[{}0]", "0,".repeat(MAX_DOCUMENT / 2));
-        let change = r#"{"type":"STATE_DELTA","delta":[{"op":"remove","path":"/a"}]}"#;
-        assert_eq!(find_all(Some(&large), &[change]), [""]);
-        let mut checker = PatchChecker::new(Some(&Json::from_trusted("{\"a\":0}")));
-        let text = format!(r#"[{{"op":"add","path":"/a","value":"{}"}}]"#, "x".repeat(MAX_DOCUMENT / 4));
+        const REMOVE: &str = r#"{"type":"STATE_DELTA","delta":[{"op":"remove","path":"/none"}]}"#;
+        let unfit = "`remove` of `/none` does not fit the state that the client holds";
+        let large = format!("[{}0]", "0,".repeat(MAX_DOCUMENTS / 2));
+        assert_eq!(find_all(Some(&large), &[REMOVE]), [""]);
+        let add = |name: &str, size| {
+            let value = "x".repeat(size);
+            format!(r#"{{"type":"STATE_DELTA","delta":[{{"op":"add","path":"/{name}","value":"{value}"}}]}}"#)
+        };
         // Its own size counts, not that of all patches.
-        for _ in 0..3 {
-            assert_eq!(ClientDocument::apply(&mut checker.state, Field::Delta, &Json::from_trusted(&*text)), None);
-            assert!(checker.state.is_some());
-        }
-        let text = format!(r#"[{{"op":"add","path":"/b","value":"{}"}}]"#, "x".repeat(MAX_DOCUMENT / 2));
-        assert_eq!(ClientDocument::apply(&mut checker.state, Field::Delta, &Json::from_trusted(&*text)), None);
-        assert!(checker.state.is_none());
+        let (same, other) = (add("a", MAX_DOCUMENTS / 4), add("b", MAX_DOCUMENTS / 2));
+        assert_eq!(find_all(Some(r#"{"a":0}"#), &[&same, &same, &same, REMOVE]), ["", "", "", unfit]);
+        assert_eq!(find_all(Some(r#"{"a":0}"#), &[&same, &other, REMOVE]), ["", "", ""]);
+    }
+
+    #[test]
+    fn forgets_the_oldest_activities_of_many_large_ones() {
+        let events = |id: usize, content: &str| {
+            [
+                format!(r#"{{"type":"ACTIVITY_SNAPSHOT","messageId":"{id}","activityType":"p","content":{content}}}"#),
+                format!(
+                    r#"{{"type":"ACTIVITY_DELTA","messageId":"{id}","activityType":"p","patch":[{{"op":"remove","path":"/none"}}]}}"#
+                ),
+            ]
+        };
+        let content = format!("[\"{}\"]", "x".repeat(MAX_DOCUMENTS / 4));
+        let (shown, changes): (Vec<_>, Vec<_>) =
+            (0..6).map(|id| <(String, String)>::from(events(id, &content))).unzip();
+        let all: Vec<_> = shown.iter().chain(&changes).map(String::as_str).collect();
+        let found: Vec<_> = find_all(Some("{}"), &all).into_iter().map(|found| !found.is_empty()).collect();
+        // With the fourth, only that one is left.
+        assert_eq!(found[6..], [false, false, false, true, true, true]);
     }
 }

@@ -41,8 +41,8 @@ pub(super) fn runs(captures: Arc<CaptureStore>, follow: bool) -> impl Stream<Ite
             }
             let searched = Arc::clone(&captures);
             let search = move || searched.find_causes(Instant::now() + SEARCH_TIME);
-            // Fails only if the process ends, or after a panic.
-            tokio::task::spawn_blocking(search).await.ok()?;
+            // After a panic, a cause is missing.
+            let _ = tokio::task::spawn_blocking(search).await;
             let before = known.take().unwrap_or_default();
             let (mut now, mut lines) = (BTreeMap::new(), Vec::new());
             for run in captures.runs() {

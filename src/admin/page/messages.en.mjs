@@ -93,7 +93,7 @@ export default {
   "filter.at": "time since the start: >500ms",
   "filter.nothing": "Nothing passes the filter.",
   "word.failed": "ended by a failure, not refused",
-  "word.findings": "ended well, with repairs or losses",
+  "word.findings": "ended well, with repairs, losses, patches that do not fit, or another cause",
 
   "run.title": "Run on {route}",
   "run.loading": "Loading the run …",

@@ -94,7 +94,7 @@ export default {
   "filter.at": "距开始的时间：>500ms",
   "filter.nothing": "没有符合筛选条件的内容。",
   "word.failed": "因故障结束，而不是被拒绝",
-  "word.findings": "正常结束，但有修复或丢失",
+  "word.findings": "正常结束，但有修复、丢失、不适用的补丁或其他原因",
 
   "run.title": "{route} 上的运行",
   "run.loading": "正在加载运行……",

@@ -228,7 +228,7 @@ fn describe_cause(run: &RunLine) -> Option<String> {
     if let (Some(name), true) = (&run.looks_like, is_good) {
         return Some(format!("the agent speaks {name}"));
     }
-    if let Some(cause) = run.cause.as_ref().filter(|_| is_good || is_cut || run.code.is_none()) {
+    if let Some(cause) = run.cause.as_ref().filter(|cause| cause.is_cut() || is_good || is_cut || run.code.is_none()) {
         return Some(cause.describe_briefly());
     }
     let names = |verb: &str, names: &[String]| (!names.is_empty()).then(|| format!("{verb} {}", names.join(", ")));
@@ -334,6 +334,7 @@ a         1   2.5      0          -    -     10       1        1  client_gone 2 
     fn runs_have_the_cause_beside_their_outcome() {
         let cause = |json: &str| serde_json::from_str::<CauseLine>(json).expect("a cause");
         let cut = r#"{"n":3,"cause":"dropped","type":"T","note":"x","cut_within":"character"}"#;
+        let unfinished = r#"{"n":3,"cause":"dropped","type":"T","note":"x","cut_within":"unfinished"}"#;
         let change =
             r#"{"n":4,"cause":"changed","type":"T","note":null,"id_change":{"before":"m1","after":"\u001b[2Jm2"}}"#;
         let open =
@@ -355,6 +356,8 @@ a         1   2.5      0          -    -     10       1        1  client_gone 2 
                 Some(cut),
                 "upstream_truncated: cut within a character",
             ),
+            ("upstream_error", Some("upstream_reset"), &[], None, Some(cut), "upstream_reset: cut within a character"),
+            ("client_gone", Some("x"), &[], None, Some(unfinished), "client_gone x"),
             (
                 "upstream_error",
                 Some("upstream_truncated"),
