@@ -391,6 +391,6 @@ fn many_mistakes_of_one_file_are_bounded() {
     let wrong = super::problems(&(file("") + &keys("1").replace("  k", "k")));
     assert_eq!(wrong.lines().count(), 100);
     let text = file("") + "request:\n  body:\n" + &keys("yes").replace("  k", "    k");
-    let compiled = super::DialectFile::compile("f", text.as_bytes(), &|_| None);
+    let compiled = DialectFile::compile("f", text.as_bytes(), &|_| None);
     assert_eq!(compiled.map(|file| file.warnings.len()).ok(), Some(100));
 }
