@@ -84,7 +84,11 @@ impl StreamedMessages {
         calls::remove_fillers(&mut parts, text_end::FILLERS);
         let text = carry::take(&mut parts.extensions, text_end::TEXT).map(Json::into_owned);
         if let Some(events) = calls::take_buffered_events(&mut parts.event, is_text) {
-            return events.into_iter().for_each(|event| sink.emit(event));
+            // Those of a part leave their message open.
+            return events.into_iter().for_each(|event| {
+                self.observe(&event);
+                sink.emit(event);
+            });
         }
         let pieces = carry::take(&mut parts.event.members, PIECE_LENGTHS).map(Json::into_owned);
         let second_answer = carry::take(&mut parts.event.members, SECOND_ANSWER).map(Json::into_owned);
