@@ -106,19 +106,19 @@ impl ExampleCoverage {
         };
         let payload = self.payload.as_ref().filter(|_| self.has_streams);
         let meant = self.find_payload().filter(|_| self.has_streams);
-        let lead = meant.map(|meant| format!("`payload: {meant}`, below which all of them have one"));
+        let proposal = meant.map(|meant| format!("`payload: {meant}`, below which all of them have one"));
         if let Some(payload) = payload.filter(|payload| !self.has_value_at(&payload.steps)) {
             let message = format!("no frame of the examples has `{}`, where all paths begin", payload.written);
-            let hint = lead.map_or_else(|| self.explain_payload(payload), |lead| format!("write {lead}"));
+            let hint = proposal.map_or_else(|| self.explain_payload(payload), |proposal| format!("write {proposal}"));
             return vec![warning(payload.line, indent_of(payload.line) + 1, "payload", message, hint)];
         }
-        if let Some(lead) = lead {
+        if let Some(proposal) = proposal {
             let (line, below, verb) = match payload {
                 Some(payload) => (payload.line, format!(" below `{}`", payload.written), "write"),
                 None => (1, String::new(), "add"),
             };
             let message = format!("no path of the rules has a value{below} in the frames of the examples");
-            return vec![warning(line, 1, "payload", message, format!("{verb} {lead}"))];
+            return vec![warning(line, 1, "payload", message, format!("{verb} {proposal}"))];
         }
         let of_rules = self.explain_rules(mapping).into_iter().map(|(index, message, hint)| {
             let line = mapping.rules[index].line;

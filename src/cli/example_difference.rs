@@ -48,12 +48,12 @@ impl MemberMismatch {
 
     /// Returns the conversion that makes the expected value of the one that is there.
     pub(super) fn explain_form(&self) -> Option<String> {
-        let held = |text: &Value| serde_json::from_str::<Value>(text.as_str()?).ok();
+        let inner = |text: &Value| serde_json::from_str::<Value>(text.as_str()?).ok();
         let (expected, found) = (self.expected.as_ref()?, self.found.as_ref()?);
-        if held(found).as_ref() == Some(expected) {
+        if inner(found).as_ref() == Some(expected) {
             return Some("it is the JSON text of what is expected: `{as_json: VALUE}` makes the value".to_owned());
         }
-        let is_its_text = held(expected).as_ref() == Some(found);
+        let is_its_text = inner(expected).as_ref() == Some(found);
         is_its_text.then(|| "what is expected is its JSON text, which `{as_text: VALUE}` makes".to_owned())
     }
 
@@ -155,10 +155,7 @@ impl EventOrigins<'_> {
         // The first frame begins the run, also if a rule ignores it.
         let begin = origins.iter().take(index).rev().flatten().next().copied().unwrap_or_default();
         let end = origins.get(index).copied().flatten().unwrap_or(self.run.frames.len());
-        let is_ignored = |frame: &&ExampleFrame| {
-            let rules = self.mapping.rules.iter().filter(|rule| frame.trace.lines.contains(&rule.line));
-            rules.into_iter().all(|rule| rule.effects.is_empty())
-        };
+        let is_ignored = |frame: &&ExampleFrame| frame.rules(self.mapping).all(|rule| rule.effects.is_empty());
         let frames = self.run.frames.iter().take(end).skip(begin).filter(is_ignored);
         let reasons = frames.filter_map(|frame| {
             let line = self.example.stream_line? + frame.line;
@@ -170,9 +167,8 @@ impl EventOrigins<'_> {
     /// Explains the end of a message behind which another one begins.
     fn explain_whole_text(&self, frame: &ExampleFrame, event: &Value) -> Option<String> {
         let ends = [EventType::TextMessageEnd, EventType::ReasoningMessageEnd];
-        let mut rules = self.mapping.rules.iter().filter(|rule| frame.trace.lines.contains(&rule.line));
         let has_whole = |effect: &RuleEffect| effect.emitted().is_some_and(|event| event.whole_text.is_some());
-        let is_whole = rules.any(|rule| rule.effects.iter().any(has_whole));
+        let is_whole = frame.rules(self.mapping).any(|rule| rule.effects.iter().any(has_whole));
         (is_whole && ends.iter().any(|end| event["type"] == end.wire())).then(|| {
             "`content` is the whole text so far, and does not begin with what was sent; a piece of it is `delta`"
                 .to_owned()

@@ -3,7 +3,7 @@
 use super::stream_failure;
 use crate::codec::json;
 use crate::codec::sse::{SseDecoder, SseLimits, SseStep};
-use crate::dialect::{AG_UI, FrameTrace, PeerDialect, ThreadChange, ThreadState, ThreadValues};
+use crate::dialect::{AG_UI, FrameTrace, Mapping, MappingRule, PeerDialect, ThreadChange, ThreadState, ThreadValues};
 use crate::error::RejectionKind;
 use crate::event::{EventLoss, Json};
 use crate::translate::explain_trace::TraceEntry;
@@ -28,6 +28,11 @@ pub(super) struct ExampleFrame {
 impl ExampleFrame {
     pub(super) fn value(&self) -> Option<Json<'_>> {
         json::parse_value(&self.data)
+    }
+
+    /// Returns the rules that applied to the frame.
+    pub(super) fn rules<'m>(&self, mapping: &'m Mapping) -> impl Iterator<Item = &'m MappingRule> {
+        mapping.rules.iter().filter(|rule| self.trace.lines.contains(&rule.line))
     }
 }
 

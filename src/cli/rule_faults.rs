@@ -45,8 +45,7 @@ impl RuleFaults {
             let Some(frame) = run.origins.get(index).copied().flatten().map(|at| &run.frames[at]) else { continue };
             let is_result =
                 |effect: &RuleEffect| effect.emitted().is_some_and(|event| event.kind == EventType::ToolCallResult);
-            let mut rules = mapping.rules.iter().filter(|rule| frame.trace.lines.contains(&rule.line));
-            if let Some(rule) = rules.find(|rule| rule.effects.iter().any(is_result)) {
+            if let Some(rule) = frame.rules(mapping).find(|rule| rule.effects.iter().any(is_result)) {
                 self.lone_results.entry(rule.line).or_insert_with(|| call.to_owned());
             }
         }
@@ -70,8 +69,7 @@ impl RuleFaults {
 /// Returns the line of a rule with `finish` behind whose frame come pieces of texts or calls.
 fn find_early_finish(frames: &[ExampleFrame], mapping: &Mapping) -> Option<u64> {
     let has = |frame: &ExampleFrame, is_kind: fn(&RuleEffect) -> bool| {
-        let rules = mapping.rules.iter().filter(|rule| frame.trace.lines.contains(&rule.line));
-        rules.into_iter().find(|rule| rule.effects.iter().any(is_kind)).map(|rule| rule.line)
+        frame.rules(mapping).find(|rule| rule.effects.iter().any(is_kind)).map(|rule| rule.line)
     };
     let is_piece =
         |effect: &RuleEffect| effect.emitted().is_some_and(|event| ChunkStreamKind::from_event(event.kind).is_some());

@@ -3,6 +3,7 @@
 //! Control characters, escape sequences, direction overrides and invisible characters become visible symbols. So do
 //! combining marks that are piled up, which would draw over other lines.
 
+use crate::telemetry::mask::control_picture;
 use std::borrow::Cow;
 use unicode_width::UnicodeWidthChar;
 
@@ -77,12 +78,7 @@ fn show_char(c: char, marks: usize) -> (Cow<'static, str>, usize) {
     if !is_unsafe(c) && !is_piled {
         return (Cow::Owned(c.to_string()), width);
     }
-    let symbol = match c {
-        // Unicode has pictures of the ASCII control characters.
-        '\0'..='\x1f' => char::from_u32(0x2400 + u32::from(c)).unwrap_or('\u{fffd}').to_string(),
-        '\x7f' => "\u{2421}".to_owned(),
-        _ => format!("<U+{:04X}>", u32::from(c)),
-    };
+    let symbol = control_picture(c).map_or_else(|| format!("<U+{:04X}>", u32::from(c)), String::from);
     let width = text_width(&symbol);
     (Cow::Owned(symbol), width)
 }

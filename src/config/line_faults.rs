@@ -212,7 +212,7 @@ fn find_second_colon(at: WrittenLine<'_>, stopped: SourcePosition) -> Option<Lin
 /// Finds a line between braces behind which a comma is missing, because the next one begins with a key.
 pub(super) fn find_line_without_comma(text: &str, stopped: SourcePosition) -> Option<LineFault> {
     let last = usize::try_from(stopped.line).unwrap_or(usize::MAX);
-    // Whether each open brace ends its line, so that its keys have lines of their own.
+    // For each open brace: true if it ends its line, so that its keys have lines of their own.
     let mut open = Vec::new();
     let mut before: Option<WrittenLine<'_>> = None;
     for line in split_lines(text).into_iter().take(last).filter(|line| !line.is_blank() && !line.is_in_text) {

@@ -76,6 +76,11 @@ pub(super) fn describe_colon(key: &str, is_key: KeyTest) -> (String, String) {
     }
 }
 
+/// Returns whether a colon stands here, or a mark that is meant as one.
+pub(super) fn begins_with_colon(text: &str) -> bool {
+    text.starts_with(':') || OTHER_COLONS.iter().any(|other| text.starts_with(other))
+}
+
 /// Returns where the entry of a line begins, behind its indentation and the dashes of lists.
 pub(super) fn entry_start(line: &str) -> usize {
     let mut rest = line.trim_start();

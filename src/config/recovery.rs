@@ -5,6 +5,7 @@ use serde_saphyr::Options;
 
 use super::foreign_format::explain_foreign_format;
 use super::keys;
+use super::line_marks::begins_with_colon;
 use super::problem::{ConfigProblem, is_one_edit_off, nearest};
 use super::source::FileRepairs;
 use super::spanned_tree::{MapEntry, NodeShape, TreeNode};
@@ -57,7 +58,7 @@ impl FileRepairs {
                 self.misplaced_keys.push(entry.key.clone());
             }
             KeySuggestion::Misplaced(_) => {}
-            KeySuggestion::Swallowed(key) => self.skipped_paths.push(sibling_path(key)),
+            KeySuggestion::Joined(key) => self.skipped_paths.push(sibling_path(key)),
         }
         entry.value.is_skipped.set(true);
     }
@@ -102,8 +103,8 @@ fn recover<T: DeserializeOwned>(name: &str, text: &str, tree: &TreeNode) -> Reco
 
 /// Suggests similar keys from `known`, or else where the key belongs.
 fn suggest_keys(known: &[&'static str], at: &TreeError<'_>, entry: &MapEntry, entries: &[MapEntry]) -> KeySuggestion {
-    if let Some(key) = find_swallowing_key(known, entry) {
-        return KeySuggestion::Swallowed(key);
+    if let Some(key) = find_joined_key(known, entry) {
+        return KeySuggestion::Joined(key);
     }
     let mut meant = nearest(&entry.key, known);
     meant.retain(|meant| !entries.iter().any(|other| other.key == *meant || other.read_as.get() == Some(meant)));
@@ -118,9 +119,8 @@ fn suggest_keys(known: &[&'static str], at: &TreeError<'_>, entry: &MapEntry, en
 }
 
 /// Returns the known key with which an unknown one without a value begins, as in `client:hai`.
-fn find_swallowing_key(known: &[&'static str], entry: &MapEntry) -> Option<&'static str> {
-    let is_mark = |rest: &str| [":", "：", "=", "->"].iter().any(|mark| rest.trim_start().starts_with(mark));
-    let is_swallowing = |key: &&&str| entry.key.strip_prefix(**key).is_some_and(is_mark);
+fn find_joined_key(known: &[&'static str], entry: &MapEntry) -> Option<&'static str> {
+    let is_joined = |key: &&&str| entry.key.strip_prefix(**key).map(str::trim_start).is_some_and(begins_with_colon);
     let is_empty = entry.value.shape() == NodeShape::Empty;
-    known.iter().find(is_swallowing).copied().filter(|_| is_empty)
+    known.iter().find(is_joined).copied().filter(|_| is_empty)
 }

@@ -9,7 +9,7 @@ use super::problem::{ConfigProblem, SourcePosition, did_you_mean};
 use super::schema::secrets::holds_secrets;
 use super::spanned_tree::{MapEntry, NodeShape, TreeNode};
 use super::tree_reader::{TreeError, TreeMistake};
-use super::yaml_hints;
+use super::yaml_hints::{self, NO_YAML};
 
 /// Mappings that are easily mistaken for single values, with examples.
 const MAPPING_HINTS: &[(&str, &str)] = &[
@@ -35,16 +35,13 @@ const MAPPING_HINTS: &[(&str, &str)] = &[
     ),
 ];
 
-/// The begin of the message for a mistake that only the parser knows.
-pub(super) const NO_YAML: &str = "this is not YAML";
-
 pub(super) enum KeySuggestion {
     /// Known keys with a similar name, if any.
     Misspelt(Vec<&'static str>),
     /// The mapping where the key belongs.
     Misplaced(&'static str),
     /// A known key that is not separated from its value.
-    Swallowed(&'static str),
+    Joined(&'static str),
 }
 
 // Syntax problems have no excerpt: a line that cannot be parsed may contain a secret anywhere.
@@ -142,7 +139,7 @@ pub(super) fn explain_unknown_key(
         return problem.with_hint(yaml_hints::COMMENT_HINT);
     }
     let hint = match suggestion {
-        KeySuggestion::Swallowed(key) => {
+        KeySuggestion::Joined(key) => {
             // The rest may be a secret.
             let (message, hint) = describe_colon(key, |_| true);
             let mapping_path = path.strip_suffix(&entry.key).unwrap_or(path).trim_end_matches('.');

@@ -10,6 +10,9 @@ use super::problem::SourcePosition;
 use super::source::SourceText;
 use super::spanned_tree::NodeShape;
 
+/// The begin of the message for a mistake that only the parser knows.
+pub(super) const NO_YAML: &str = "this is not YAML";
+
 /// Number of lines above the place where the parser stopped that may have the brace or the quote that is not closed.
 const LINES_ABOVE: u64 = 3;
 
@@ -143,7 +146,7 @@ fn tab_hint(text: &str, stopped: SourcePosition, message: &str) -> Option<LineFa
     let column = char_count(line.indentation().split('\t').next().unwrap_or_default()) + 1;
     let position = SourcePosition { line: line.number, column };
     let hint = "indent with spaces; YAML does not allow tabs".to_owned();
-    Some(LineFault { position, message: format!("this is not YAML: {message}"), hint })
+    Some(LineFault { position, message: format!("{NO_YAML}: {message}"), hint })
 }
 
 struct YamlLine<'t> {

@@ -214,7 +214,7 @@ pub(crate) struct CapturedRun {
     /// whether values may not be those that the agent and the client have sent
     pub(super) is_redacted: bool,
     /// set once it is searched for, and `None` if there is none
-    pub(super) cause: OnceLock<Option<Box<RunCause>>>,
+    cause: OnceLock<Option<Box<RunCause>>>,
     pub(super) log: Mutex<CaptureLog>,
     budget: Arc<CaptureBudget>,
 }
@@ -275,7 +275,20 @@ impl CapturedRun {
 
     /// Returns a number that increases with every change.
     pub(crate) fn version(&self) -> u64 {
-        self.log.lock().version + u64::from(self.cause().is_some())
+        self.log.lock().version
+    }
+
+    /// Keeps why the run went wrong, after the search for it.
+    pub(super) fn set_cause(&self, cause: Option<RunCause>) {
+        let is_found = cause.is_some();
+        if self.cause.set(cause.map(Box::new)).is_ok() && is_found {
+            self.log.lock().version += 1;
+        }
+    }
+
+    /// Returns whether the cause was searched for.
+    pub(super) fn is_searched(&self) -> bool {
+        self.cause.get().is_some()
     }
 
     /// Returns why the run went wrong, if that was searched for and found.

@@ -36,7 +36,7 @@ impl CauseFinder {
     pub(super) fn find(&mut self, runs: Vec<Arc<CapturedRun>>, mut has_time: impl FnMut() -> bool) {
         if let Some(run) = std::mem::take(&mut self.current).upgrade() {
             // It would panic again, and no earlier run would be searched.
-            run.cause.get_or_init(|| None);
+            run.set_cause(None);
         }
         let runs: Vec<_> = runs.into_iter().map(|run| Arc::downgrade(&run)).collect();
         for run in runs.iter().rev() {
@@ -54,10 +54,10 @@ impl CauseFinder {
 
     /// Begins or resumes a search, unless the cause is known, the run goes on, or nothing is wrong with it.
     fn begin_search(&mut self, run: &Weak<CapturedRun>) -> Option<RowSearch> {
-        let kept = run.upgrade().filter(|run| run.cause.get().is_none() && run.is_ended())?;
+        let kept = run.upgrade().filter(|run| !run.is_searched() && run.is_ended())?;
         let paused = self.paused.take_if(|search| Weak::ptr_eq(&search.run, run));
         if paused.is_none() && !may_have_cause(&kept) {
-            kept.cause.get_or_init(|| None);
+            kept.set_cause(None);
             return None;
         }
         paused.or_else(|| Some(RowSearch { run: Weak::clone(run), reader: RunReader::new(&kept), found: None }))
@@ -77,7 +77,7 @@ impl CauseFinder {
             }
         }
         if let Some(run) = search.run.upgrade() {
-            run.cause.get_or_init(|| search.found.map(|(_, cause)| Box::new(cause)));
+            run.set_cause(search.found.map(|(_, cause)| cause));
         }
     }
 }

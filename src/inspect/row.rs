@@ -152,7 +152,7 @@ impl RunCause {
             AlignedRow { cut_within: Some(_), .. } => 0,
             AlignedRow { id_change: Some(_), .. } => 1,
             AlignedRow { left_open, .. } if !left_open.is_empty() => 2,
-            // What was not recorded is counted.
+            // The summary of a run counts the bytes that were not recorded.
             AlignedRow { cause, .. } if has_note && *cause != RowCause::Unrecorded => 3,
             _ => return None,
         };

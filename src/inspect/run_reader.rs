@@ -15,6 +15,7 @@ pub(crate) struct RunReader {
     read: ReadPosition,
     /// milliseconds from the run's start to the step that was read last
     at_ms: u64,
+    /// the client's request is read with the first batch, where a thread may block
     has_begun: bool,
     /// the row for what was not kept, or for a client that left, is made
     is_done: bool,

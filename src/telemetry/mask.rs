@@ -106,13 +106,17 @@ pub(crate) fn mask_secrets(text: &str, limit: usize) -> String {
     masked.split_whitespace().collect::<Vec<_>>().join(" ").chars().map(show_control).take(limit).collect()
 }
 
-/// Returns the picture of a control character, which would move a cursor.
+/// Shows a control character, which would move a cursor, as a symbol.
 fn show_control(c: char) -> char {
+    control_picture(c).unwrap_or(if c.is_control() { char::REPLACEMENT_CHARACTER } else { c })
+}
+
+/// Returns Unicode's picture of an ASCII control character.
+pub(crate) fn control_picture(c: char) -> Option<char> {
     match c {
-        '\0'..='\u{1f}' => char::from_u32(0x2400 + u32::from(c)).unwrap_or(char::REPLACEMENT_CHARACTER),
-        '\u{7f}' => '\u{2421}',
-        c if c.is_control() => char::REPLACEMENT_CHARACTER,
-        c => c,
+        '\0'..='\u{1f}' => char::from_u32(0x2400 + u32::from(c)),
+        '\u{7f}' => Some('\u{2421}'),
+        _ => None,
     }
 }
 

@@ -228,7 +228,7 @@ mod tests {
         const ADD: &str = r#"{"type":"STATE_DELTA","delta":[{"op":"add","path":"/b","value":{"c":1}}]}"#;
         let unfit = "`replace` of `/b/c` does not fit the state that the client holds";
         for (state, events, expected) in [
-            // What was before is not known.
+            // The state before the stream is not known.
             (None, &[REPLACE][..], &[""][..]),
             (Some("{}"), &[REPLACE], &[unfit]),
             (Some(r#"{"b":{"c":0}}"#), &[REPLACE], &[""]),

@@ -285,7 +285,7 @@ fn what_differs_has_its_line_and_its_cause() {
         let (code, out) = check(edits);
         assert!(code == Some(1) && out.contains(expected), "expected {expected}\nfound {out}");
     }
-    // What differs is not of a form.
+    // No form has the member that differs.
     let calls = "calls: {each: \"@item.toolCalls\", as: {id: \"{@item.id}\", input: {as_json: \"{@item.function.arguments}\"}}}";
     let (_, out) = check(&[Edit(calls, "calls: \"{@item.toolCalls}\"")]);
     assert!(out.contains("`request` makes it on line 28\n"), "{out}");

@@ -393,8 +393,8 @@ test("reports without data if only events are recorded, and lets no data end its
   assert.doesNotMatch(report("events"), /(^|[^\\`])<img/m);
   // The gateway's own advice has no secret, and its code stays code.
   const advice = "Send exactly one credential: `Authorization: Bearer <token>` or an API key in `x-api-key`.";
-  const told = reportOf({ ...run, message: advice }, new RowBook(), [{ level: "bad", text: advice }]);
-  assert.ok(told.includes(`- ${advice}\n`), told);
+  const advised = reportOf({ ...run, message: advice }, new RowBook(), [{ level: "bad", text: advice }]);
+  assert.ok(advised.includes(`- ${advice}\n`), advised);
 });
 
 test("masks in a report what looks like a secret, and says how often", () => {

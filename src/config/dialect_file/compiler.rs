@@ -127,7 +127,7 @@ impl<'c> DialectCompiler<'c> {
         self.report_repeated_keys(root);
         let before = self.problem_count();
         self.check_misread_values(root, is_key);
-        // What a key has swallowed is missing elsewhere.
+        // A value that is a part of its key would be reported as missing, too.
         if self.problem_count() > before {
             return None;
         }

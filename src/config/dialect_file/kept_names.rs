@@ -50,10 +50,12 @@ impl DialectCompiler<'_> {
         if !self.missing_names.insert(format!("{key} {name}")) {
             return None;
         }
-        Some(match known.is_empty() {
-            _ if is_other => format!("a rule has it under `{other}`: write `{key}`, which is for {duration}"),
-            true => format!("add a rule with `{key}: {{{name}: \"{{PATH}}\"}}`"),
-            false => did_you_mean(name, &known.iter().map(String::as_str).collect::<Vec<_>>()),
+        Some(if is_other {
+            format!("a rule has it under `{other}`: write `{key}`, which is for {duration}")
+        } else if known.is_empty() {
+            format!("add a rule with `{key}: {{{name}: \"{{PATH}}\"}}`")
+        } else {
+            did_you_mean(name, &known.iter().map(String::as_str).collect::<Vec<_>>())
         })
     }
 

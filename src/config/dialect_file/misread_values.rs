@@ -1,10 +1,10 @@
 //! Finds values that YAML reads otherwise than they are meant: a word for true, a number that loses its form, a comment
-//! in place of a value, an escape in single quotes, a key that swallowed its value.
+//! in place of a value, an escape in single quotes, a key that is joined with its value.
 
 use super::compiler::{DialectCompiler, literal_json, position_of};
 use super::path_text::is_place;
 use crate::codec::json;
-use crate::config::line_marks::{KeyTest, describe_colon};
+use crate::config::line_marks::{KeyTest, begins_with_colon, describe_colon};
 use crate::config::problem::SourcePosition;
 use crate::config::spanned_tree::{MapEntry, NodeValue, TreeNode, TreeScalar, TreeScalarKind, join_key};
 use crate::config::yaml_hints::{COMMENT_HINT, NO_COMMENT, hint_for_comment_at};
@@ -31,12 +31,12 @@ pub(crate) fn find_boolean(word: &str) -> Option<bool> {
 }
 
 impl DialectCompiler<'_> {
-    /// Reports keys that swallowed their values, and warns about values that are not what they seem.
+    /// Reports keys that are joined with their values, and warns about values that are not what they seem.
     pub(super) fn check_misread_values(&mut self, root: &TreeNode, is_key: KeyTest) {
         let NodeValue::Mapping(entries) = &root.value else { return };
         for entry in entries.iter().filter(|entry| !entry.value.is_skipped.get()) {
             let is_read = READ_KEYS.contains(&entry.key.as_str());
-            if !self.reports_swallowed_value(entry, &entry.key, is_key) && is_read {
+            if !self.reports_joined_key(entry, &entry.key, is_key) && is_read {
                 self.check_node(&entry.value, &entry.key, false, is_key);
             }
         }
@@ -52,7 +52,7 @@ impl DialectCompiler<'_> {
             NodeValue::Mapping(entries) => {
                 for entry in entries.iter().filter(|entry| !entry.value.is_skipped.get()) {
                     let path = join_key(path, &entry.key);
-                    if !self.reports_swallowed_value(entry, &path, is_key) {
+                    if !self.reports_joined_key(entry, &path, is_key) {
                         let is_compared = is_compared || COMPARED_KEYS.contains(&entry.key.as_str());
                         self.check_node(&entry.value, &path, is_compared, is_key);
                     }
@@ -82,7 +82,7 @@ impl DialectCompiler<'_> {
     }
 
     /// Reports a key without a value that has a colon in it, or another mark in place of one.
-    fn reports_swallowed_value(&mut self, entry: &MapEntry, path: &str, is_key: KeyTest) -> bool {
+    fn reports_joined_key(&mut self, entry: &MapEntry, path: &str, is_key: KeyTest) -> bool {
         if entry.key.starts_with("//") || entry.key.starts_with("/*") {
             self.report("", entry.position, NO_COMMENT, COMMENT_HINT);
             return true;
@@ -94,8 +94,7 @@ impl DialectCompiler<'_> {
         let end = entry.key.find(|each: char| !(each.is_alphanumeric() || matches!(each, '_' | '.')));
         let (name, rest) = entry.key.split_at(end.unwrap_or(entry.key.len()));
         let rest = rest.trim_start();
-        let marks = [":", "：", "=", "->", "→"];
-        let is_marked = !name.is_empty() && marks.iter().any(|mark| rest.starts_with(mark));
+        let is_marked = !name.is_empty() && begins_with_colon(rest);
         if !is_marked || self.has_quoted_key(entry) {
             return false;
         }

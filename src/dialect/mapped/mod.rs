@@ -83,7 +83,7 @@ impl Mapping {
     }
 
     /// Returns whether a word with which a rule compares the whole data of frames begins with a text, and none is it.
-    pub(crate) fn is_begin_of_data(&self, text: &str) -> bool {
+    pub(crate) fn is_cut_word(&self, text: &str) -> bool {
         let words = || self.rules.iter().filter_map(|rule| words_compared(rule, &ValueSource::Data)).flatten();
         let texts = || words().filter_map(ComparedWord::text);
         texts().any(|word| word.starts_with(text)) && texts().all(|word| word != text)

@@ -40,7 +40,7 @@ impl EventReader {
     pub(crate) fn drops_cut_frame(&self, event_line: Option<&str>, data: &str) -> bool {
         let Some(mapping) = self.dialect.mapping else { return true };
         let data = data.trim();
-        let is_cut_word = event_line.is_none() && (data.is_empty() || mapping.is_begin_of_data(data));
+        let is_cut_word = event_line.is_none() && (data.is_empty() || mapping.is_cut_word(data));
         is_cut_word || (data.starts_with('{') && json::parse_value(data).is_none())
     }
 

@@ -102,7 +102,7 @@ async fn challenges_callers_and_names_the_token_error() {
     let both = format!("{}X-Api-Key: key-1\r\n", bearer(&signer.token(ISSUER)));
     let problem = assert_refused(&call("/both", &both).await, 401, "invalid_token");
     assert_eq!(problem["detail"], "The request carries more than one credential; send one.");
-    // What stands in place of a credential is named, and not quoted.
+    // The answer names the form of an unusable credential, and never quotes it.
     for (path, fields, expected) in [
         ("/run", bearer("opaque"), "The token cannot be read as a JWT"),
         ("/run", "Authorization: basic YTpi\r\n".into(), "has the scheme `Basic`."),

@@ -246,7 +246,7 @@ async fn names_a_patch_that_does_not_fit_what_the_client_holds() {
         // Without it, nothing is known of the state.
         ("", "inspect: events", None),
         (snapshot, "inspect: events", Some(unfit)),
-        // What is replaced is not what the client holds.
+        // The client holds no such member to replace.
         (snapshot, "inspect: full, redact: [snapshot.a]", None),
         ("", "inspect: full, client: ag-ui-0", None),
     ] {

@@ -292,13 +292,13 @@ fn values_that_yaml_reads_otherwise_are_warnings() {
 }
 
 #[test]
-fn a_key_that_swallowed_its_value_is_not_printed() {
+fn a_key_joined_with_its_value_is_not_printed() {
     let wrong = file("") + "request: {headers: {Authorization:Bearer-s3cret}, body: {m: 1}}\n";
     let problems = DialectFile::compile("f", wrong.as_bytes(), &|_| None).expect_err("a key has no colon");
     let printed = problems.to_string();
     assert!(printed.contains("5:21: request.headers: there is no `: ` between this key and its value"), "{printed}");
     assert!(!printed.contains("s3cret"), "{printed}");
-    // What is in quotes is the key itself.
+    // A key in quotes may have a colon.
     assert_one_each(&[(
         file("") + "request: {body: {\"a:b\": , m: 1}}\n",
         "5:23: warning: request.body.a:b: there is no value",
